@@ -1,0 +1,2 @@
+//! The GPU kernels of conv-transpose.
+#![no_std]

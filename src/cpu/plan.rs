@@ -1,0 +1,91 @@
+//! A plan: one problem, ready to run on the CPU as often as wanted.
+
+use super::direct;
+use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Shape, Tensor};
+
+/// A transposed convolution of known shapes on the CPU.
+///
+/// Work is spread over the threads of the current rayon pool: the global one, or the one whose `install` the call is made in.
+/// Results are bitwise repeatable, whatever the number of threads.
+///
+/// ```
+/// use conv_transpose::{ConvTranspose2d, Shape, Tensor, cpu};
+///
+/// // Doubles an image by repeating each pixel.
+/// let layer = ConvTranspose2d::builder(1, 1, [2, 2]).stride([2, 2]).build()?;
+/// let input = Tensor::from_vec(Shape::unbatched(1, [1, 2]), vec![1.0f32, 2.0])?;
+/// let weight = Tensor::filled(layer.weight_shape(), 1.0)?;
+///
+/// let plan = cpu::Plan::new(&layer, input.shape())?;
+/// let mut output = Tensor::filled(plan.output_shape(), 0.0)?;
+/// plan.forward(&input, &weight, None, &mut output)?;
+/// assert_eq!(output.as_slice(), [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0]);
+/// # Ok::<(), conv_transpose::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan<const D: usize> {
+    problem: Problem<D>,
+}
+
+impl<const D: usize> Plan<D> {
+    /// Plans `layer` for inputs of the given shape.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`] if the layer does not take such an input; see [`ConvTranspose::problem`].
+    pub fn new(layer: &ConvTranspose<D>, input: Shape<D>) -> Result<Self, Error> {
+        Ok(Self { problem: layer.problem(input)? })
+    }
+
+    /// The problem that this plan solves.
+    pub fn problem(&self) -> &Problem<D> {
+        &self.problem
+    }
+
+    /// The shape of the output.
+    pub fn output_shape(&self) -> Shape<D> {
+        self.problem.output_shape()
+    }
+
+    /// Computes the output. Every element of `output` is written; what it held before does not matter.
+    ///
+    /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel.
+    ///
+    /// # Errors
+    /// [`GeometryError::ShapeMismatch`] or [`GeometryError::Length`] naming the argument that does not fit the plan; the output
+    /// is then untouched.
+    pub fn forward<T: Element>(
+        &self,
+        input: &Tensor<T, D>,
+        weight: &Tensor<T, D>,
+        bias: Option<&[T]>,
+        output: &mut Tensor<T, D>,
+    ) -> Result<(), Error> {
+        check_shape(Argument::Input, input.shape(), self.problem.input_shape())?;
+        check_shape(Argument::Weight, weight.shape(), self.problem.weight_shape())?;
+        check_shape(Argument::Output, output.shape(), self.problem.output_shape())?;
+        if let Some(bias) = bias {
+            check_len(Argument::Bias, bias.len(), self.problem.out_channels())?;
+        }
+        // `f32` is the only element type so far.
+        let bias = bias.map(bytemuck::cast_slice);
+        direct::forward(
+            &self.problem.to_3d(),
+            bytemuck::cast_slice(input.as_slice()),
+            bytemuck::cast_slice(weight.as_slice()),
+            bias,
+            bytemuck::cast_slice_mut(output.as_mut_slice()),
+        );
+        Ok(())
+    }
+}
+
+fn check_shape<const D: usize>(argument: Argument, value: Shape<D>, expected: Shape<D>) -> Result<(), GeometryError> {
+    if value == expected {
+        return Ok(());
+    }
+    Err(GeometryError::ShapeMismatch { argument, value: value.dims(), expected: expected.dims() })
+}
+
+fn check_len(argument: Argument, value: usize, expected: usize) -> Result<(), GeometryError> {
+    if value == expected { Ok(()) } else { Err(GeometryError::Length { argument, value, expected }) }
+}

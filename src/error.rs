@@ -1,0 +1,20 @@
+//! The one error type of the library.
+
+use thiserror::Error;
+
+use crate::GeometryError;
+
+/// Everything that can go wrong.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The parameters or tensors do not describe a transposed convolution.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// There is not enough host memory for a tensor.
+    #[error("no host memory for a tensor of shape {shape:?}")]
+    HostMemory {
+        /// The dimensions of the tensor.
+        shape: Vec<usize>,
+    },
+}

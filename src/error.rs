@@ -11,6 +11,10 @@ pub enum Error {
     /// The parameters or tensors do not describe a transposed convolution.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// The CUDA backend refuses or reports something.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Cuda(#[from] crate::cuda::CudaError),
     /// There is not enough host memory for a tensor.
     #[error("no host memory for a tensor of shape {shape:?}")]
     HostMemory {

@@ -1,6 +1,8 @@
 //! Transposed convolution.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod error;
 mod geometry;
 pub mod oracle;

@@ -1,2 +1,20 @@
-//! The GPU kernels of conv-transpose.
+//! The GPU kernels of conv-transpose, and the parameters that host and device share.
+//!
+//! On the GPU this crate is compiled to PTX; on the host it is an ordinary library, whose parameter types the launchers fill in.
+//! A kernel is one file: its idea and its limits at the top, then the code. A kernel that counts positions comes twice: with
+//! 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the rest.
+
 #![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, stdarch_nvptx, asm_experimental_arch))]
+
+mod fill_bias;
+mod gather;
+mod index;
+mod problem;
+mod scatter;
+
+pub use fill_bias::{fill_bias, fill_bias_wide};
+pub use gather::{gather, gather_wide};
+pub use index::{Divisor, Index};
+pub use problem::{Axis, Phase, Problem};
+pub use scatter::{scatter, scatter_wide};

@@ -60,11 +60,11 @@ impl<const D: usize> Plan<D> {
         bias: Option<&[T]>,
         output: &mut Tensor<T, D>,
     ) -> Result<(), Error> {
-        check_shape(Argument::Input, input.shape(), self.problem.input_shape())?;
-        check_shape(Argument::Weight, weight.shape(), self.problem.weight_shape())?;
-        check_shape(Argument::Output, output.shape(), self.problem.output_shape())?;
+        input.shape().expect(Argument::Input, self.problem.input_shape())?;
+        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
+        output.shape().expect(Argument::Output, self.problem.output_shape())?;
         if let Some(bias) = bias {
-            check_len(Argument::Bias, bias.len(), self.problem.out_channels())?;
+            self.problem.check_bias(bias.len())?;
         }
         // `f32` is the only element type so far.
         let bias = bias.map(bytemuck::cast_slice);
@@ -77,15 +77,4 @@ impl<const D: usize> Plan<D> {
         );
         Ok(())
     }
-}
-
-fn check_shape<const D: usize>(argument: Argument, value: Shape<D>, expected: Shape<D>) -> Result<(), GeometryError> {
-    if value == expected {
-        return Ok(());
-    }
-    Err(GeometryError::ShapeMismatch { argument, value: value.dims(), expected: expected.dims() })
-}
-
-fn check_len(argument: Argument, value: usize, expected: usize) -> Result<(), GeometryError> {
-    if value == expected { Ok(()) } else { Err(GeometryError::Length { argument, value, expected }) }
 }

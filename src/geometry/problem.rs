@@ -98,6 +98,14 @@ impl<const D: usize> Problem<D> {
         Shape { batch: self.batch, channels: self.out_channels, extent: self.axes.map(|axis| axis.output) }
     }
 
+    /// Refuses a bias that does not have one element per output channel.
+    pub(crate) fn check_bias(&self, len: usize) -> Result<(), GeometryError> {
+        if len == self.out_channels {
+            return Ok(());
+        }
+        Err(GeometryError::Length { argument: Argument::Bias, value: len, expected: self.out_channels })
+    }
+
     /// Floating-point operations of the usual count, two per product of an input element and a weight, cut-off ones included:
     /// `2 * batch * in_channels * out_channels / groups * input positions * taps`.
     pub fn flops(&self) -> f64 {

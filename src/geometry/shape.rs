@@ -60,6 +60,14 @@ impl<const D: usize> Shape<D> {
         dims.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim))
     }
 
+    /// Refuses any other shape than `expected`.
+    pub(crate) fn expect(self, argument: Argument, expected: Self) -> Result<(), GeometryError> {
+        if self == expected {
+            return Ok(());
+        }
+        Err(GeometryError::ShapeMismatch { argument, value: self.dims(), expected: expected.dims() })
+    }
+
     /// Number of elements of a shape that is known to be representable, as every shape of a [`Problem`](super::Problem) is.
     pub(crate) fn len(&self) -> usize {
         self.checked_len().expect("the shape was validated when its problem or tensor was made")

@@ -1,0 +1,116 @@
+//! Gather: one thread per output element, which sums the taps that reach it.
+//!
+//! The residue of an output coordinate modulo the stride selects a phase, and with it the first tap and its input position; the
+//! others follow in constant steps, so there is no division per tap, and positions that no tap reaches cost nothing. Neighbouring
+//! threads compute neighbouring columns: at unit stride their loads are contiguous, and those of a weight are the same word.
+//!
+//! Bitwise repeatable, needs no workspace and takes any geometry. Every product loads both of its factors, so the speed is that of
+//! the L1 cache: it is the plain kernel that the fast ones are compared with.
+
+use cuda_std::{kernel, math, mem, thread};
+
+use crate::{
+    index::Index,
+    problem::{Phase, Problem},
+};
+
+/// Computes every output element, for fewer than 2^31 of them.
+///
+/// # Safety
+/// As [`gather_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem fits in 31 bits.
+#[kernel]
+pub unsafe fn gather(
+    problem: Problem,
+    phases: *const Phase,
+    input: *const f32,
+    weight: *const f32,
+    bias: *const f32,
+    output: *mut f32,
+) {
+    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+    // SAFETY: the caller's promise.
+    unsafe { gather_one::<u32>(index, &problem, phases, input, weight, bias, output) }
+}
+
+/// Computes every output element with 64-bit indices.
+///
+/// # Safety
+/// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
+/// element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has at least
+/// `problem.outputs` threads.
+#[kernel]
+pub unsafe fn gather_wide(
+    problem: Problem,
+    phases: *const Phase,
+    input: *const f32,
+    weight: *const f32,
+    bias: *const f32,
+    output: *mut f32,
+) {
+    let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
+    // SAFETY: the caller's promise.
+    unsafe {
+        gather_one::<u64>(block + thread::thread_idx_x() as u64, &problem, phases, input, weight, bias, output);
+    }
+}
+
+/// Computes the output element at row-major position `index`, if there is one.
+#[inline(always)]
+unsafe fn gather_one<I: Index>(
+    index: I,
+    p: &Problem,
+    phases: *const Phase,
+    input: *const f32,
+    weight: *const f32,
+    bias: *const f32,
+    output: *mut f32,
+) {
+    if index >= I::new(p.outputs) {
+        return;
+    }
+    let [az, ay, ax] = &p.axes;
+    let (row, x) = index.divide(ax.output_divisor);
+    let (slice, y) = row.divide(ay.output_divisor);
+    let (plane, z) = slice.divide(az.output_divisor);
+    let (sample, channel) = plane.divide(p.out_channels_divisor);
+    let (group, local_channel) = channel.divide(p.out_per_group_divisor);
+    let in_per_group = I::new(p.in_per_group);
+
+    // SAFETY: coordinates are within the output, and the table is the problem's.
+    let (taps_z, taps_y, taps_x) = unsafe { (az.taps(phases, z), ay.taps(phases, y), ax.taps(phases, x)) };
+    let first_channel = sample.times(I::new(p.groups)).plus(group).times(in_per_group);
+    let input_plane = I::new(p.input_plane).offset();
+    // SAFETY: the first channel of this output's group, of this sample.
+    let input = unsafe { input.add(first_channel.offset() * input_plane) };
+    let first_weight = group.times(in_per_group).times(I::new(p.out_per_group)).plus(local_channel);
+    let weight_step = I::new(p.out_per_group).times(I::new(p.taps)).offset();
+    // SAFETY: the weights from the first channel of the group to this output channel.
+    let weight = unsafe { weight.add(first_weight.times(I::new(p.taps)).offset()) };
+
+    let mut sum = 0.0;
+    if !bias.is_null() {
+        // SAFETY: a bias has an element per output channel.
+        sum = unsafe { mem::load_read_only(bias.add(channel.offset())) };
+    }
+    taps_z.for_each(|kz, iz| {
+        taps_y.for_each(|ky, iy| {
+            let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
+            let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
+            taps_x.for_each(|kx, ix| {
+                // SAFETY: `for_each` yields positions within the kernel and within the input, and the channel steps stay
+                // within this sample's group.
+                unsafe {
+                    let mut x = input.add(input_row.plus(ix).offset());
+                    let mut w = weight.add(kernel_row.plus(kx).offset());
+                    for _ in 0..p.in_per_group as u32 {
+                        sum = math::fma(mem::load_read_only(x), mem::load_read_only(w), sum);
+                        x = x.wrapping_add(input_plane);
+                        w = w.wrapping_add(weight_step);
+                    }
+                }
+            });
+        });
+    });
+    // SAFETY: `index` is within the output, and no other thread has it.
+    unsafe { *output.add(index.offset()) = sum };
+}

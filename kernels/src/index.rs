@@ -1,0 +1,166 @@
+//! Index arithmetic in 32 or 64 bits, and division by a number that is known before the launch.
+//!
+//! A GPU has no integer division: the compiler expands one to some twenty (32 bits) or seventy (64 bits) instructions. By a fixed
+//! divisor it is a multiplication and a shift (Granlund and Montgomery, "Division by invariant integers using multiplication",
+//! 1994). The 64-bit indices of very large tensors take the slow way.
+
+use bytemuck::{Pod, Zeroable};
+
+/// A divisor with its precomputed reciprocal.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Divisor {
+    value: u64,
+    multiplier: u32,
+    shift: u32,
+}
+
+impl Divisor {
+    /// Prepares division by `value`. Dividing by zero is division by one.
+    pub fn new(value: u64) -> Self {
+        let value = value.max(1);
+        match u32::try_from(value) {
+            Ok(narrow) if narrow <= 1 << 31 => {
+                let shift = narrow.next_power_of_two().trailing_zeros();
+                // 2^32 * (2^shift - value) / value + 1: the reciprocal's bits below 2^32, rounded up. It is below 2^32 because
+                // 2^shift < 2 * value.
+                let multiplier = (((1u64 << shift) - value) << 32) / value + 1;
+                Self { value, multiplier: multiplier as u32, shift }
+            }
+            // No 31-bit index reaches such a divisor, except with quotient 0: multiplier 0 and shift 31 give that.
+            _ => Self { value, multiplier: 0, shift: 31 },
+        }
+    }
+}
+
+/// An unsigned integer that counts elements of a tensor. Sums and differences wrap, so that a position before the first one
+/// compares as larger than any extent.
+pub trait Index: Copy + PartialOrd {
+    /// The low bits of `value`.
+    fn new(value: u64) -> Self;
+    /// A signed quantity, in two's complement.
+    fn from_signed(value: i64) -> Self;
+    /// As an offset into memory.
+    fn offset(self) -> usize;
+    /// `self + other`, wrapping.
+    fn plus(self, other: Self) -> Self;
+    /// `self - other`, wrapping.
+    fn minus(self, other: Self) -> Self;
+    /// `self * other`, wrapping.
+    fn times(self, other: Self) -> Self;
+    /// Quotient and remainder. A 32-bit index must be below 2^31.
+    fn divide(self, by: Divisor) -> (Self, Self);
+}
+
+impl Index for u32 {
+    #[inline(always)]
+    fn new(value: u64) -> Self {
+        value as u32
+    }
+
+    #[inline(always)]
+    fn from_signed(value: i64) -> Self {
+        value as u32
+    }
+
+    #[inline(always)]
+    fn offset(self) -> usize {
+        self as usize
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    #[inline(always)]
+    fn divide(self, by: Divisor) -> (Self, Self) {
+        let high = ((self as u64 * by.multiplier as u64) >> 32) as u32;
+        let quotient = high.wrapping_add(self) >> by.shift;
+        (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value as u32)))
+    }
+}
+
+impl Index for u64 {
+    #[inline(always)]
+    fn new(value: u64) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn from_signed(value: i64) -> Self {
+        value as u64
+    }
+
+    #[inline(always)]
+    fn offset(self) -> usize {
+        self as usize
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.wrapping_sub(other)
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.wrapping_mul(other)
+    }
+
+    #[inline(always)]
+    fn divide(self, by: Divisor) -> (Self, Self) {
+        // `Divisor::new` never stores zero; without the hint the division would be checked.
+        let quotient = self.checked_div(by.value).unwrap_or(self);
+        (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(dividend: u32, divisor: u32) {
+        let (quotient, remainder) = dividend.divide(Divisor::new(divisor.into()));
+        assert_eq!((quotient, remainder), (dividend / divisor, dividend % divisor), "{dividend} by {divisor}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+        #[test]
+        fn multiplication_divides_any_index(dividend in 0u32..1 << 31, divisor in 1u32.., small in 1u32..1000) {
+            check(dividend, divisor);
+            check(dividend, small);
+            check(dividend / divisor * divisor, divisor);
+            check((dividend / small * small).saturating_sub(1), small);
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_range_divide_exactly() {
+        let dividends = [0, 1, 2, (1 << 30) - 1, 1 << 30, (1 << 31) - 2, (1 << 31) - 1];
+        let divisors =
+            [1, 2, 3, (1 << 30) - 1, 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, u32::MAX];
+        for dividend in dividends {
+            for divisor in divisors {
+                check(dividend, divisor);
+            }
+        }
+    }
+}

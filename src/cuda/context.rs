@@ -1,0 +1,66 @@
+//! CUDA contexts: which one a device lives in, and how calls enter and leave it.
+
+use std::ptr;
+
+use cust::sys;
+
+use super::error::{CudaError, check};
+
+/// A context that a [`Device`](super::Device) works in.
+#[derive(Debug)]
+pub(super) enum Context {
+    /// The primary context, kept alive by this handle.
+    Primary(cust::context::Context),
+    /// Somebody else's context, who keeps it alive.
+    Borrowed(sys::CUcontext),
+}
+
+// SAFETY: a context handle may be used from any thread; that is what making it current per call is for.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver serialises what needs it.
+unsafe impl Sync for Context {}
+
+impl Context {
+    pub(super) fn raw(&self) -> sys::CUcontext {
+        match self {
+            Self::Primary(context) => context.as_raw(),
+            Self::Borrowed(raw) => *raw,
+        }
+    }
+
+    /// Makes the context current until the guard is dropped, which restores what was current before.
+    pub(super) fn enter(&self) -> Result<Entered, CudaError> {
+        let pushed = current()? != self.raw();
+        if pushed {
+            // SAFETY: the context is alive: kept so by the handle, or by the promise of whoever lent it.
+            check("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(self.raw()) })?;
+        }
+        Ok(Entered { pushed })
+    }
+}
+
+/// Proof that a context is current on this thread.
+#[derive(Debug)]
+#[must_use = "the context is left when this is dropped"]
+pub(super) struct Entered {
+    pushed: bool,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.pushed {
+            let mut popped = ptr::null_mut();
+            // SAFETY: undoes the push of `enter`. An error here is the sticky error of an earlier launch, which the next call
+            // reports.
+            let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
+        }
+    }
+}
+
+/// The context that is current on this thread; null if there is none.
+pub(super) fn current() -> Result<sys::CUcontext, CudaError> {
+    let mut context = ptr::null_mut();
+    // SAFETY: writes one handle.
+    check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut context) })?;
+    Ok(context)
+}

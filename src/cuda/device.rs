@@ -1,0 +1,219 @@
+//! A GPU that is ready to run the kernels.
+
+use std::{ptr, sync::Arc};
+
+use cust::{
+    device::{Device as CustDevice, DeviceAttribute},
+    memory::{DeviceBuffer, DeviceCopy},
+    sys,
+};
+
+use super::{
+    context::{self, Context, Entered},
+    error::{CudaError, Status, check},
+    module::{Kernel, Module},
+    tensor::DeviceTensor,
+};
+use crate::{Element, Error, Shape, Tensor};
+
+/// A GPU with the kernels loaded. Cheap to clone; may be shared between threads.
+#[derive(Clone, Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    // Dropped in this order: the module needs its context.
+    module: Module,
+    context: Context,
+    ordinal: i32,
+    name: String,
+    capability: (u32, u32),
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.context.enter() {
+            self.module.unload();
+        }
+    }
+}
+
+impl Device {
+    /// The GPU of that ordinal, in its primary context: the one that the CUDA runtime, PyTorch and cudarc use too.
+    ///
+    /// If the calling thread had no context, this one becomes current, so that `cust` streams and buffers can be made right away.
+    ///
+    /// # Errors
+    /// [`CudaError::NoDriver`], [`CudaError::NoDevice`], [`CudaError::DeviceTooOld`], [`CudaError::PtxRefused`], or
+    /// [`CudaError::Driver`] for whatever else the driver reports.
+    pub fn new(ordinal: u32) -> Result<Self, CudaError> {
+        initialise()?;
+        let count = device_count()?;
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let device = CustDevice::get_device(ordinal).map_err(failed("cuDeviceGet"))?;
+        let before = context::current()?;
+        let primary = cust::context::Context::new(device).map_err(failed("cuDevicePrimaryCtxRetain"))?;
+        if !before.is_null() {
+            // SAFETY: this context was current a moment ago.
+            check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(before) })?;
+        }
+        Self::in_context(Context::Primary(primary))
+    }
+
+    /// The GPU of the context that is current on this thread: for a program that has made its own, with `cust` or otherwise.
+    ///
+    /// # Errors
+    /// [`CudaError::NoContext`] if there is none; otherwise as [`Device::new`].
+    ///
+    /// # Safety
+    /// The context must outlive the device and everything made with it.
+    pub unsafe fn from_current_context() -> Result<Self, CudaError> {
+        initialise()?;
+        let current = context::current()?;
+        if current.is_null() {
+            return Err(CudaError::NoContext);
+        }
+        Self::in_context(Context::Borrowed(current))
+    }
+
+    fn in_context(context: Context) -> Result<Self, CudaError> {
+        let entered = context.enter()?;
+        let mut ordinal = 0;
+        // SAFETY: writes one integer. A `CUdevice` is the ordinal.
+        check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut ordinal) })?;
+        let device = CustDevice::get_device(ordinal as u32).map_err(failed("cuDeviceGet"))?;
+        let attribute = |attribute| device.get_attribute(attribute).map_err(failed("cuDeviceGetAttribute"));
+        let major = attribute(DeviceAttribute::ComputeCapabilityMajor)? as u32;
+        let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)? as u32;
+        let name = device.name().map_err(failed("cuDeviceGetName"))?;
+        let module = Module::load(&name, (major, minor))?;
+        drop(entered);
+        Ok(Self { inner: Arc::new(Inner { module, context, ordinal, name, capability: (major, minor) }) })
+    }
+
+    /// The device's name, as the driver says it.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The device's number.
+    pub fn ordinal(&self) -> i32 {
+        self.inner.ordinal
+    }
+
+    /// The compute capability, `(major, minor)`.
+    pub fn compute_capability(&self) -> (u32, u32) {
+        self.inner.capability
+    }
+
+    /// Makes the device's context current on this thread, which `cust` needs for streams, events and buffers of its own.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver refuses.
+    pub fn make_current(&self) -> Result<(), CudaError> {
+        // SAFETY: the context is alive as long as the device.
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.inner.context.raw()) })
+    }
+
+    /// A device tensor filled with zeros.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
+    pub fn zeroed<T: Element + DeviceCopy, const D: usize>(
+        &self,
+        shape: Shape<D>,
+    ) -> Result<DeviceTensor<T, D>, Error> {
+        let len = shape.checked_len().unwrap_or(usize::MAX);
+        let _entered = self.enter()?;
+        let mut buffer = self.allocate(len)?;
+        buffer.set_8(0).map_err(failed("cuMemsetD8"))?;
+        // The memset is asynchronous, and a non-blocking stream would not wait for it.
+        // SAFETY: the device's context is current.
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(ptr::null_mut()) })?;
+        Ok(DeviceTensor::new(self.clone(), shape, buffer))
+    }
+
+    /// A copy of a host tensor in device memory. Returns when the copy is done.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
+    pub fn upload<T: Element + DeviceCopy, const D: usize>(
+        &self,
+        tensor: &Tensor<T, D>,
+    ) -> Result<DeviceTensor<T, D>, Error> {
+        let buffer = self.upload_slice(tensor.as_slice())?;
+        Ok(DeviceTensor::new(self.clone(), tensor.shape(), buffer))
+    }
+
+    /// A copy of a slice in device memory, such as a bias.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
+    pub fn upload_slice<T: DeviceCopy>(&self, slice: &[T]) -> Result<DeviceBuffer<T>, CudaError> {
+        use cust::memory::CopyDestination;
+
+        let _entered = self.enter()?;
+        let mut buffer = self.allocate(slice.len())?;
+        if !slice.is_empty() {
+            buffer.copy_from(slice).map_err(failed("cuMemcpyHtoD"))?;
+            // SAFETY: the device's context is current. A small copy from pageable memory may still be on its way.
+            check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(ptr::null_mut()) })?;
+        }
+        Ok(buffer)
+    }
+
+    /// Memory for `len` elements, in the current context.
+    fn allocate<T: DeviceCopy>(&self, len: usize) -> Result<DeviceBuffer<T>, CudaError> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        // SAFETY: every caller fills the memory before anyone reads it.
+        unsafe { DeviceBuffer::uninitialized(len) }.map_err(|error| match error {
+            cust::error::CudaError::OutOfMemory | cust::error::CudaError::InvalidMemoryAllocation => {
+                CudaError::OutOfMemory { bytes }
+            }
+            error => failed("cuMemAlloc")(error),
+        })
+    }
+
+    pub(super) fn enter(&self) -> Result<Entered, CudaError> {
+        self.inner.context.enter()
+    }
+
+    /// Whether a stream belongs to this device's context.
+    pub(super) fn owns_stream(&self, stream: sys::CUstream) -> Result<bool, CudaError> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the caller holds the stream; writes one handle.
+        check("cuStreamGetCtx", unsafe { sys::cuStreamGetCtx(stream, &mut context) })?;
+        Ok(context == self.inner.context.raw())
+    }
+
+    /// The kernel of that name.
+    pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
+        let _entered = self.enter()?;
+        self.inner.module.kernel(name)
+    }
+}
+
+/// Loads and initialises the driver.
+fn initialise() -> Result<(), CudaError> {
+    cuda_loader::driver()?;
+    match cust::init(cust::CudaFlags::empty()) {
+        Err(cust::error::CudaError::NoDevice) => Err(CudaError::NoDevice { ordinal: 0, count: 0 }),
+        result => result.map_err(failed("cuInit")),
+    }
+}
+
+fn device_count() -> Result<u32, CudaError> {
+    match CustDevice::num_devices() {
+        Err(cust::error::CudaError::NoDevice) => Ok(0),
+        count => count.map_err(failed("cuDeviceGetCount")),
+    }
+}
+
+/// Names the call that `cust` reports an error of.
+pub(super) fn failed(call: &'static str) -> impl Fn(cust::error::CudaError) -> CudaError {
+    move |error| CudaError::Driver { call, status: Status::from(error) }
+}

@@ -1,0 +1,48 @@
+//! The CUDA backend: plans that launch the kernels through `cust`.
+//!
+//! ```no_run
+//! use conv_transpose::{ConvTranspose2d, Shape, Tensor, cuda};
+//! use cust::stream::{Stream, StreamFlags};
+//!
+//! let device = cuda::Device::new(0)?;
+//! let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+//!
+//! let layer = ConvTranspose2d::builder(64, 32, [4, 4]).stride([2, 2]).padding([1, 1]).build()?;
+//! let plan = cuda::Plan::new(&device, &layer, Shape::batched(8, 64, [28, 28]), cuda::Options::default())?;
+//!
+//! let input = device.upload(&Tensor::filled(plan.problem().input_shape(), 1.0f32)?)?;
+//! let weight = device.upload(&Tensor::filled(layer.weight_shape(), 0.5f32)?)?;
+//! let mut output = device.zeroed(plan.output_shape())?;
+//! plan.forward(&stream, &input, &weight, None, &mut output)?;
+//! let output: Tensor<f32, 2> = output.download(&stream)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Three tiers
+//! | method | memory | checked |
+//! | --- | --- | --- |
+//! | [`Plan::forward`] | [`DeviceTensor`] | shapes, device, overlap |
+//! | [`Plan::forward_slices`] | `cust` [`DeviceSlice`](cust::memory::DeviceSlice)s, so any `DeviceBuffer` | lengths, device, overlap |
+//! | [`Plan::forward_raw`] | device addresses and a stream handle of any library | nothing: `unsafe` |
+//!
+//! # Streams and threads
+//! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing and waits for
+//! nothing. Work on other streams has to be ordered with events, as with any kernel. A plan is `Send + Sync`: several threads may
+//! use it at once, on as many streams. Whatever context a calling thread has is current again when a call returns.
+
+mod algorithm;
+mod context;
+mod device;
+mod error;
+mod memory;
+mod module;
+mod operands;
+mod parameters;
+mod plan;
+mod tensor;
+
+pub use algorithm::Algorithm;
+pub use device::Device;
+pub use error::{CudaError, Status, Unsupported};
+pub use plan::{Options, Plan};
+pub use tensor::DeviceTensor;

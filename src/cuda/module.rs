@@ -1,0 +1,150 @@
+//! The embedded PTX: which one a device gets, and how it is loaded.
+
+use std::{
+    ffi::{CString, c_uint, c_void},
+    ptr,
+};
+
+use cust::sys;
+
+use super::error::{CudaError, Status, check};
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+}
+
+/// The kernels, loaded into a context.
+#[derive(Debug)]
+pub(super) struct Module {
+    raw: sys::CUmodule,
+}
+
+// SAFETY: a module handle may be used from any thread whose current context is the module's.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+/// A kernel function. Valid as long as its module, which whoever holds a kernel keeps alive through its device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    raw: sys::CUfunction,
+}
+
+// SAFETY: as for `Module`.
+unsafe impl Send for Kernel {}
+// SAFETY: as for `Module`.
+unsafe impl Sync for Kernel {}
+
+impl Module {
+    /// Loads the PTX of the newest generation that the device has, into the current context.
+    pub(super) fn load(device_name: &str, capability: (u32, u32)) -> Result<Self, CudaError> {
+        let ptx = choose(capability).ok_or_else(|| CudaError::DeviceTooOld {
+            name: device_name.to_owned(),
+            capability,
+            needed: oldest(),
+        })?;
+        Self::load_ptx(ptx)
+    }
+
+    fn load_ptx(ptx: &embedded::Ptx) -> Result<Self, CudaError> {
+        const LOG_BYTES: usize = 16 << 10;
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options =
+            [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        // The driver takes integers in the place of pointers here.
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
+        let text = CString::new(ptx.text).expect("the compiler's PTX is text");
+        let mut raw = ptr::null_mut();
+        // SAFETY: a null-terminated text, and two options with a value each; the log is as long as its option says.
+        let result = unsafe {
+            sys::cuModuleLoadDataEx(
+                &mut raw,
+                text.as_ptr().cast(),
+                options.len() as c_uint,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        match result as u32 {
+            0 => Ok(Self { raw }),
+            code => Err(explain(ptx, Status(code), &log)),
+        }
+    }
+
+    /// Unloads the module, whose context must be current. Kernels of it must not be used afterwards.
+    pub(super) fn unload(&mut self) {
+        // SAFETY: called once, by the drop of the device that owns it. An error here is an earlier launch's.
+        let _ = unsafe { sys::cuModuleUnload(self.raw) };
+    }
+
+    pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
+        let symbol = CString::new(name).expect("kernel names are identifiers");
+        let mut raw = ptr::null_mut();
+        // SAFETY: the module is loaded, the name null-terminated.
+        check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut raw, self.raw, symbol.as_ptr()) })?;
+        Ok(Kernel { raw })
+    }
+}
+
+impl Kernel {
+    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads.
+    ///
+    /// # Safety
+    /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
+    /// kernel, of its type, and the kernel's own safety conditions must hold until it has run.
+    pub(super) unsafe fn launch(
+        &self,
+        stream: sys::CUstream,
+        blocks: u32,
+        threads: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), CudaError> {
+        // SAFETY: the caller's promise.
+        let result = unsafe {
+            sys::cuLaunchKernel(
+                self.raw,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream,
+                arguments.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check("cuLaunchKernel", result)
+    }
+}
+
+/// The PTX for the newest compute capability that is not above the device's; a device runs the PTX of all before it.
+fn choose(capability: (u32, u32)) -> Option<&'static embedded::Ptx> {
+    let candidates = embedded::PTX.iter().filter(|ptx| split(ptx.capability) <= capability);
+    candidates.max_by_key(|ptx| ptx.capability)
+}
+
+fn oldest() -> (u32, u32) {
+    split(embedded::PTX.iter().map(|ptx| ptx.capability).min().unwrap_or(0))
+}
+
+/// `86` is compute capability 8.6.
+fn split(capability: u32) -> (u32, u32) {
+    (capability / 10, capability % 10)
+}
+
+fn explain(ptx: &embedded::Ptx, status: Status, log: &[u8]) -> CudaError {
+    let mut version = 0;
+    // SAFETY: writes one integer. Without an answer the error says version 0.0, next to what the driver said.
+    let _ = unsafe { sys::cuDriverGetVersion(&mut version) };
+    let version = version as u32;
+    let ptx_version = ptx.text.lines().find_map(|line| line.trim().strip_prefix(".version "));
+    CudaError::PtxRefused {
+        target: ptx.target.to_owned(),
+        ptx_version: ptx_version.unwrap_or("unknown").to_owned(),
+        driver: (version / 1000, version % 1000 / 10),
+        status,
+        log: String::from_utf8_lossy(log).trim_end_matches('\0').trim_end().to_owned(),
+    }
+}

@@ -1,0 +1,180 @@
+//! A plan: one problem on one device, ready to run as often as wanted.
+
+use std::ffi::c_void;
+
+use cust::{
+    memory::{DeviceCopy, DeviceSlice},
+    stream::Stream,
+    sys,
+};
+
+use super::{
+    algorithm::{self, Algorithm, Prepared},
+    device::Device,
+    error::CudaError,
+    operands::{Operands, Span},
+    tensor::DeviceTensor,
+};
+use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
+
+/// What a plan may be told.
+///
+/// ```
+/// use conv_transpose::cuda::{Algorithm, Options};
+///
+/// let options = Options::default().algorithm(Algorithm::Gather);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    algorithm: Algorithm,
+}
+
+impl Options {
+    /// Forces an algorithm. Default [`Algorithm::Auto`].
+    #[must_use]
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.algorithm = algorithm;
+        self
+    }
+}
+
+/// A transposed convolution of known shapes on a GPU.
+///
+/// A plan keeps the tables that its kernels need in device memory, [`device_bytes`](Self::device_bytes) of them; forward calls
+/// need no other workspace.
+#[derive(Debug)]
+pub struct Plan<const D: usize> {
+    device: Device,
+    problem: Problem<D>,
+    algorithm: Algorithm,
+    prepared: Box<dyn Prepared>,
+}
+
+impl<const D: usize> Plan<D> {
+    /// Plans `layer` for inputs of the given shape on `device`.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the
+    /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
+    pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
+        let problem = layer.problem(input)?;
+        let (algorithm, prepared) = algorithm::prepare(options.algorithm, device, &problem.to_3d())?;
+        Ok(Self { device: device.clone(), problem, algorithm, prepared })
+    }
+
+    /// The problem that this plan solves.
+    pub fn problem(&self) -> &Problem<D> {
+        &self.problem
+    }
+
+    /// The shape of the output.
+    pub fn output_shape(&self) -> Shape<D> {
+        self.problem.output_shape()
+    }
+
+    /// The algorithm in use; never [`Algorithm::Auto`].
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The device that this plan runs on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Device memory that the plan holds as long as it lives, in bytes.
+    pub fn device_bytes(&self) -> usize {
+        self.prepared.device_bytes()
+    }
+
+    /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
+    ///
+    /// `bias` has one element per output channel.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan;
+    /// [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch
+    /// fails, or something on this device failed before it. Nothing is enqueued then, except by `Scatter` between its two launches.
+    pub fn forward<T: Element + DeviceCopy>(
+        &self,
+        stream: &Stream,
+        input: &DeviceTensor<T, D>,
+        weight: &DeviceTensor<T, D>,
+        bias: Option<&DeviceSlice<T>>,
+        output: &mut DeviceTensor<T, D>,
+    ) -> Result<(), Error> {
+        input.shape().expect(Argument::Input, self.problem.input_shape())?;
+        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
+        output.shape().expect(Argument::Output, self.problem.output_shape())?;
+        if let Some(bias) = bias {
+            self.problem.check_bias(bias.len())?;
+        }
+        self.forward_slices(stream, input.buffer(), weight.buffer(), bias, output.buffer_mut())
+    }
+
+    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), with [`CudaError::TooShort`] for a slice that has too few elements, and
+    /// [`CudaError::Overlap`] if the output shares memory with another one.
+    pub fn forward_slices<T: Element + DeviceCopy>(
+        &self,
+        stream: &Stream,
+        input: &DeviceSlice<T>,
+        weight: &DeviceSlice<T>,
+        bias: Option<&DeviceSlice<T>>,
+        output: &mut DeviceSlice<T>,
+    ) -> Result<(), Error> {
+        let _entered = self.device.enter()?;
+        if !self.device.owns_stream(stream.as_inner())? {
+            return Err(CudaError::WrongStream.into());
+        }
+        let spans = [
+            Span::new(Argument::Input, input),
+            Span::new(Argument::Weight, weight),
+            Span::new(Argument::Output, output),
+        ];
+        let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
+        let operands = Operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
+        // the kernels that use it, so they stay valid.
+        Ok(unsafe { self.enqueue(stream.as_inner(), &operands)? })
+    }
+
+    /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the CUDA runtime.
+    ///
+    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of `f32` elements.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the launch fails, or something on this device failed before it.
+    ///
+    /// # Safety
+    /// `stream` must belong to the context of the plan's device. The addresses must be accessible from it, aligned to four bytes, and
+    /// hold as many elements as the problem's shapes say (`bias`: one per output channel); the output must not overlap the others.
+    /// All of it must stay so, and nothing else write to it, until the enqueued work is done.
+    pub unsafe fn forward_raw(
+        &self,
+        stream: *mut c_void,
+        input: u64,
+        weight: u64,
+        bias: Option<u64>,
+        output: u64,
+    ) -> Result<(), Error> {
+        let _entered = self.device.enter()?;
+        let operands = Operands { input, weight, bias: bias.unwrap_or(0), output };
+        // SAFETY: the context is current; the rest is the caller's promise.
+        Ok(unsafe { self.enqueue(stream.cast(), &operands)? })
+    }
+
+    /// Launches the kernels, unless there is nothing to compute: a grid cannot be empty.
+    ///
+    /// # Safety
+    /// As [`Prepared::launch`].
+    unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError> {
+        if self.problem.output_shape().len() == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.prepared.launch(stream, operands) }
+    }
+}

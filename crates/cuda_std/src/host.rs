@@ -1,0 +1,96 @@
+//! The primitives' bodies on the host: the one place where an emulator of the GPU plugs in.
+//!
+//! Without an emulator there is no launch on the host, so each of them panics.
+
+/// A position or an extent along the three axes of a grid or a block.
+pub(crate) struct Axes {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: u32,
+}
+
+#[cold]
+#[track_caller]
+fn outside_a_launch() -> ! {
+    panic!("device code called outside a kernel launch")
+}
+
+pub(crate) fn thread_idx() -> Axes {
+    outside_a_launch()
+}
+
+pub(crate) fn block_idx() -> Axes {
+    outside_a_launch()
+}
+
+pub(crate) fn block_dim() -> Axes {
+    outside_a_launch()
+}
+
+pub(crate) fn grid_dim() -> Axes {
+    outside_a_launch()
+}
+
+pub(crate) fn sync_threads() {
+    outside_a_launch()
+}
+
+pub(crate) fn trap() -> ! {
+    outside_a_launch()
+}
+
+pub(crate) fn lane_id() -> u32 {
+    outside_a_launch()
+}
+
+pub(crate) fn sync_warp(_mask: u32) {
+    outside_a_launch()
+}
+
+/// The lanes of `mask` whose predicate holds, as a bit mask.
+pub(crate) fn ballot(_mask: u32, _predicate: bool) -> u32 {
+    outside_a_launch()
+}
+
+/// Passes `bits` in, and returns the bits that the lane `source` passed in.
+pub(crate) fn read_lane(_mask: u32, _bits: u32, _source: u32) -> u32 {
+    outside_a_launch()
+}
+
+/// The shared-memory address of a static array; `name` is the same for every thread, and unique.
+pub fn shared_array(_name: &'static str, _bytes: usize, _align: usize) -> u32 {
+    outside_a_launch()
+}
+
+/// The shared-memory address of the part whose size the launch gives.
+pub(crate) fn dynamic_shared() -> u32 {
+    outside_a_launch()
+}
+
+pub(crate) fn load_shared<T: Copy>(_address: u32) -> T {
+    outside_a_launch()
+}
+
+pub(crate) fn store_shared<T: Copy>(_address: u32, _value: T) {
+    outside_a_launch()
+}
+
+pub(crate) fn load<T: Copy>(_source: *const T) -> T {
+    outside_a_launch()
+}
+
+pub(crate) fn load_readonly<T: Copy>(_source: *const T) -> T {
+    outside_a_launch()
+}
+
+pub(crate) fn store<T: Copy>(_target: *mut T, _value: T) {
+    outside_a_launch()
+}
+
+pub(crate) fn atomic_add_f32(_target: *mut f32, _value: f32) {
+    outside_a_launch()
+}
+
+pub(crate) fn atomic_add_u32(_target: *mut u32, _value: u32) {
+    outside_a_launch()
+}

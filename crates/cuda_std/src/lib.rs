@@ -1,0 +1,82 @@
+//! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, atomics, wide memory access.
+//!
+//! The names follow rust-cuda's `cuda_std`; the code is for rustc's own `nvptx64-nvidia-cuda` target. On the host the
+//! same names exist with the same types, so that kernels are type-checked, documented and tested like any other code:
+//! every primitive has a second body in the module `host`, for an emulator to fill in.
+//!
+//! ```
+//! use cuda_std::{kernel, thread};
+//!
+//! /// Sets `count` values.
+//! ///
+//! /// # Safety
+//! ///
+//! /// `target` is valid for writes of `count` values.
+//! #[kernel(launch_bounds(256))]
+//! pub unsafe fn fill(target: *mut f32, count: u32, value: f32) {
+//!     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+//!     if index < count {
+//!         // SAFETY: the index is below `count`.
+//!         unsafe { target.add(index as usize).write(value) };
+//!     }
+//! }
+//! ```
+//!
+//! A crate of kernels starts with
+//!
+//! ```ignore
+//! #![no_std]
+//! #![cfg_attr(
+//!     target_arch = "nvptx64",
+//!     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch)
+//! )]
+//! ```
+#![no_std]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(
+        asm_experimental_arch,
+        core_float_math,
+        link_llvm_intrinsics,
+        stdarch_nvptx
+    ),
+    expect(
+        internal_features,
+        reason = "warp-wide operations must be LLVM intrinsics: they are marked convergent, assembly is not"
+    )
+)]
+
+#[cfg(not(target_arch = "nvptx64"))]
+extern crate std;
+
+pub mod atomic;
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+pub mod math;
+pub mod mem;
+#[cfg(target_arch = "nvptx64")]
+mod panic;
+pub mod shared;
+pub mod thread;
+pub mod warp;
+
+pub use cuda_std_macros::kernel;
+
+/// Stops the kernel with an error: the launch fails, and the context with it.
+#[inline(always)]
+pub fn trap() -> ! {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no requirements.
+    unsafe {
+        core::arch::nvptx::trap()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::trap()
+}
+
+/// What the crate's macros expand to; nothing here is for direct use.
+#[doc(hidden)]
+pub mod macros {
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub use crate::host::shared_array;
+}

@@ -1,0 +1,219 @@
+//! Memory access of a chosen width: one instruction moves up to four words.
+//!
+//! Plain `*pointer` moves a word at a time unless the compiler can prove the alignment, which it rarely can.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::host;
+
+/// A value that one instruction moves: one, two or four words of 32 bits.
+pub trait Transfer: Copy + sealed::Instructions {}
+
+mod sealed {
+    /// The instructions for one type.
+    #[cfg(target_arch = "nvptx64")]
+    pub trait Instructions: Sized {
+        unsafe fn load(source: *const Self) -> Self;
+        unsafe fn load_readonly(source: *const Self) -> Self;
+        unsafe fn store(target: *mut Self, value: Self);
+        unsafe fn load_shared(address: u32) -> Self;
+        unsafe fn store_shared(address: u32, value: Self);
+    }
+
+    /// Nothing on the host, where every `Copy` type moves alike.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub trait Instructions {}
+}
+
+/// Loads from global memory that the kernel may also write.
+///
+/// # Safety
+///
+/// `source` must be valid in global memory and aligned to the size of `T`; no other thread may be writing there.
+#[inline(always)]
+#[must_use]
+pub unsafe fn load<T: Transfer>(source: *const T) -> T {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the pointer.
+    unsafe {
+        T::load(source)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::load(source)
+}
+
+/// Loads from global memory that nobody writes while the kernel runs, through the read-only cache.
+///
+/// # Safety
+///
+/// `source` must be valid in global memory and aligned to the size of `T`; nobody may write there before the kernel
+/// ends.
+#[inline(always)]
+#[must_use]
+pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the pointer.
+    unsafe {
+        T::load_readonly(source)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::load_readonly(source)
+}
+
+/// Stores to global memory.
+///
+/// # Safety
+///
+/// `target` must be valid for writes in global memory and aligned to the size of `T`; no other thread may be accessing
+/// it.
+#[inline(always)]
+pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the pointer.
+    unsafe {
+        T::store(target, value)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::store(target, value)
+}
+
+/// [`load`] for a 32-bit address in shared memory; [`SharedPtr::load`](crate::shared::SharedPtr::load) is its face.
+///
+/// # Safety
+///
+/// As for [`load`], of shared memory.
+#[inline(always)]
+pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        T::load_shared(address)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::load_shared(address)
+}
+
+/// [`store`] for a 32-bit address in shared memory; [`SharedPtr::store`](crate::shared::SharedPtr::store) is its face.
+///
+/// # Safety
+///
+/// As for [`store`], of shared memory.
+#[inline(always)]
+pub(crate) unsafe fn store_shared<T: Transfer>(address: u32, value: T) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the address.
+    unsafe {
+        T::store_shared(address, value)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::store_shared(address, value)
+}
+
+/// One access to global memory; `$instruction` uses the register `address`, which the pointer is turned into.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! global {
+    ($pointer:ident, $instruction:expr, $($operands:tt)*) => {
+        core::arch::asm!(
+            "{{",
+            ".reg .u64 address;",
+            "cvta.to.global.u64 address, {pointer};",
+            $instruction,
+            "}}",
+            pointer = in(reg64) $pointer,
+            $($operands)*
+        )
+    };
+}
+
+/// Implements [`Transfer`]: the type, its words' type, the PTX type, the PTX operand, and the value taken apart.
+macro_rules! transfer {
+    ($type:ty, $word:ty, $ptx:literal, $operand:literal, $value:tt, $($lane:ident)+) => {
+        impl Transfer for $type {}
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        impl sealed::Instructions for $type {}
+
+        #[cfg(target_arch = "nvptx64")]
+        impl sealed::Instructions for $type {
+            #[inline(always)]
+            unsafe fn load(source: *const Self) -> Self {
+                $(let $lane: $word;)+
+                // SAFETY: the caller vouches for the pointer.
+                unsafe {
+                    global!(
+                        source,
+                        concat!("ld.global.", $ptx, " ", $operand, ", [address];"),
+                        $($lane = out(reg32) $lane,)+
+                        options(pure, readonly, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
+            unsafe fn load_readonly(source: *const Self) -> Self {
+                $(let $lane: $word;)+
+                // SAFETY: the caller vouches for the pointer, and that the memory keeps its content: so the load
+                // depends on nothing but the address.
+                unsafe {
+                    global!(
+                        source,
+                        concat!("ld.global.nc.", $ptx, " ", $operand, ", [address];"),
+                        $($lane = out(reg32) $lane,)+
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
+            unsafe fn store(target: *mut Self, value: Self) {
+                let $value = value;
+                // SAFETY: the caller vouches for the pointer.
+                unsafe {
+                    global!(
+                        target,
+                        concat!("st.global.", $ptx, " [address], ", $operand, ";"),
+                        $($lane = in(reg32) $lane,)+
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn load_shared(address: u32) -> Self {
+                $(let $lane: $word;)+
+                // SAFETY: the caller vouches for the address.
+                unsafe {
+                    core::arch::asm!(
+                        concat!("ld.shared.", $ptx, " ", $operand, ", [{address}];"),
+                        address = in(reg32) address,
+                        $($lane = out(reg32) $lane,)+
+                        options(pure, readonly, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
+            unsafe fn store_shared(address: u32, value: Self) {
+                let $value = value;
+                // SAFETY: the caller vouches for the address.
+                unsafe {
+                    core::arch::asm!(
+                        concat!("st.shared.", $ptx, " [{address}], ", $operand, ";"),
+                        address = in(reg32) address,
+                        $($lane = in(reg32) $lane,)+
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+        }
+    };
+}
+
+transfer!(f32, f32, "f32", "{a}", a, a);
+transfer!([f32; 2], f32, "v2.f32", "{{{a}, {b}}}", [a, b], a b);
+transfer!([f32; 4], f32, "v4.f32", "{{{a}, {b}, {c}, {d}}}", [a, b, c, d], a b c d);
+transfer!(u32, u32, "u32", "{a}", a, a);
+transfer!([u32; 2], u32, "v2.u32", "{{{a}, {b}}}", [a, b], a b);
+transfer!([u32; 4], u32, "v4.u32", "{{{a}, {b}, {c}, {d}}}", [a, b, c, d], a b c d);

@@ -1,0 +1,6 @@
+use cuda_std_macros::kernel;
+
+#[kernel]
+pub struct Fill;
+
+fn main() {}

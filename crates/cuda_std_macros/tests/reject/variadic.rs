@@ -1,0 +1,6 @@
+use cuda_std_macros::kernel;
+
+#[kernel]
+pub unsafe fn print(first: u32, _: ...) {}
+
+fn main() {}

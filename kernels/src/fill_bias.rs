@@ -41,8 +41,8 @@ unsafe fn fill_one<I: Index>(index: I, p: &Problem, bias: *const f32, output: *m
         let (plane, _) = slice.divide(az.output_divisor);
         let (_, channel) = plane.divide(p.out_channels_divisor);
         // SAFETY: a bias has an element per output channel.
-        value = unsafe { mem::load_read_only(bias.add(channel.offset())) };
+        value = unsafe { mem::load_readonly(bias.add(channel.offset())) };
     }
     // SAFETY: `index` is within the output, and no other thread has it.
-    unsafe { *output.add(index.offset()) = value };
+    unsafe { mem::store(output.add(index.offset()), value) };
 }

@@ -90,7 +90,7 @@ unsafe fn gather_one<I: Index>(
     let mut sum = 0.0;
     if !bias.is_null() {
         // SAFETY: a bias has an element per output channel.
-        sum = unsafe { mem::load_read_only(bias.add(channel.offset())) };
+        sum = unsafe { mem::load_readonly(bias.add(channel.offset())) };
     }
     taps_z.for_each(|kz, iz| {
         taps_y.for_each(|ky, iy| {
@@ -103,7 +103,7 @@ unsafe fn gather_one<I: Index>(
                     let mut x = input.add(input_row.plus(ix).offset());
                     let mut w = weight.add(kernel_row.plus(kx).offset());
                     for _ in 0..p.in_per_group as u32 {
-                        sum = math::fma(mem::load_read_only(x), mem::load_read_only(w), sum);
+                        sum = math::fma(mem::load_readonly(x), mem::load_readonly(w), sum);
                         x = x.wrapping_add(input_plane);
                         w = w.wrapping_add(weight_step);
                     }
@@ -112,5 +112,5 @@ unsafe fn gather_one<I: Index>(
         });
     });
     // SAFETY: `index` is within the output, and no other thread has it.
-    unsafe { *output.add(index.offset()) = sum };
+    unsafe { mem::store(output.add(index.offset()), sum) };
 }

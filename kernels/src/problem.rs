@@ -6,12 +6,16 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use cuda_std::mem;
+
 use crate::index::{Divisor, Index};
 
 /// The output positions `r, r + stride, ...` of an axis (`r` being the index of the phase in its table), and the taps that reach
 /// them: number `t < taps` is kernel index `first_tap + t * tap_step`, read at input position
 /// `first_input + q - t * input_step` for the `q`-th position of the phase.
-#[repr(C)]
+///
+/// The device loads an entry as four words at once, hence the alignment.
+#[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Phase {
     /// Number of taps; 0 where only the bias arrives.
@@ -97,7 +101,9 @@ impl Axis {
     pub(crate) unsafe fn taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
         let (q, r) = o.divide(self.stride_divisor);
         // SAFETY: the table has an entry for each remainder of an output position.
-        let phase = unsafe { *phases.add(self.first_phase as usize + r.offset()) };
+        let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
+        // SAFETY: as above; an entry is four aligned words.
+        let phase: Phase = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
         Taps {
             count: phase.taps,
             tap: I::new(phase.first_tap.into()),

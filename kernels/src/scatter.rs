@@ -80,7 +80,7 @@ unsafe fn scatter_one<I: Index>(
                     unsafe {
                         let (mut x, mut w) = (input, weight.add(tap));
                         for _ in 0..p.in_per_group as u32 {
-                            sum = math::fma(mem::load_read_only(x), mem::load_read_only(w), sum);
+                            sum = math::fma(mem::load_readonly(x), mem::load_readonly(w), sum);
                             x = x.wrapping_add(input_plane);
                             w = w.wrapping_add(weight_step);
                         }

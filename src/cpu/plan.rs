@@ -1,7 +1,7 @@
 //! A plan: one problem, ready to run on the CPU as often as wanted.
 
 use super::direct;
-use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Shape, Tensor};
+use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
 ///
@@ -51,7 +51,7 @@ impl<const D: usize> Plan<D> {
     /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel.
     ///
     /// # Errors
-    /// [`GeometryError::ShapeMismatch`] or [`GeometryError::Length`] naming the argument that does not fit the plan; the output
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan; the output
     /// is then untouched.
     pub fn forward<T: Element>(
         &self,

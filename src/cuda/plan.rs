@@ -138,7 +138,7 @@ impl<const D: usize> Plan<D> {
         let operands = Operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
         // the kernels that use it, so they stay valid.
-        Ok(unsafe { self.enqueue(stream.as_inner(), &operands)? })
+        unsafe { self.enqueue(stream.as_inner(), &operands) }
     }
 
     /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the CUDA runtime.
@@ -163,18 +163,19 @@ impl<const D: usize> Plan<D> {
         let _entered = self.device.enter()?;
         let operands = Operands { input, weight, bias: bias.unwrap_or(0), output };
         // SAFETY: the context is current; the rest is the caller's promise.
-        Ok(unsafe { self.enqueue(stream.cast(), &operands)? })
+        unsafe { self.enqueue(stream.cast(), &operands) }
     }
 
     /// Launches the kernels, unless there is nothing to compute: a grid cannot be empty.
     ///
     /// # Safety
     /// As [`Prepared::launch`].
-    unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError> {
+    unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { self.prepared.launch(stream, operands) }
+        unsafe { self.prepared.launch(stream, operands)? };
+        Ok(())
     }
 }

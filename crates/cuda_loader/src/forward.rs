@@ -201,6 +201,7 @@ forwarders! {
     fn cuStreamEndCapture(h_stream: CUstream, ph_graph: *mut CUgraph);
     fn cuStreamIsCapturing(h_stream: CUstream, capture_status: *mut CUstreamCaptureStatus);
     fn cuStreamQuery(h_stream: CUstream);
+    fn cuStreamGetCtx(h_stream: CUstream, pctx: *mut CUcontext);
     fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: c_int);
     fn cuGraphInstantiateWithFlags(ph_graph_exec: *mut CUgraphExec, h_graph: CUgraph, flags: c_ulonglong);
     fn cuGraphLaunch(h_graph_exec: CUgraphExec, h_stream: CUstream);

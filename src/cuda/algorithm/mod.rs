@@ -61,8 +61,10 @@ struct Implementation {
     /// The limits of the algorithm.
     can_implement: fn(&Problem<3>) -> Result<(), Unsupported>,
     /// Looks up the kernels and uploads their tables.
-    prepare: fn(&Device, &Problem<3>) -> Result<Box<dyn Prepared>, CudaError>,
+    prepare: Prepare,
 }
+
+type Prepare = fn(&Device, &Problem<3>) -> Result<Box<dyn Prepared>, CudaError>;
 
 /// In order of preference.
 const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION];

@@ -1,0 +1,86 @@
+//! Tensors of more than 2^31 elements and grids of more than 65535 blocks, on a GPU. A sample of outputs is compared with the oracle.
+//!
+//! Each large case takes up to 13 GB of host memory and as much device memory; they run one after the other.
+#![cfg(feature = "cuda")]
+
+mod gpu;
+
+use std::sync::{Mutex, PoisonError};
+
+use conv_transpose::{
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Shape, Tensor,
+    cuda::{Algorithm, Options, Plan},
+    oracle,
+};
+use cust::stream::{Stream, StreamFlags};
+
+/// Held by the case that runs.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Outputs that are compared, besides the first and the last ones.
+const SAMPLES: usize = 2000;
+
+/// Small whole numbers without a short period.
+fn pattern<const D: usize>(shape: Shape<D>, offset: usize) -> Tensor<f32, D> {
+    let mut tensor = Tensor::filled(shape, 0.0f32).expect("there is enough host memory for the large cases");
+    for (index, value) in tensor.as_mut_slice().iter_mut().enumerate() {
+        *value = ((index + offset) % 251) as f32 % 7.0 - 3.0;
+    }
+    tensor
+}
+
+fn check<const D: usize>(test: &str, layer: &ConvTranspose<D>, input: Shape<D>, algorithms: &[Algorithm]) {
+    let Some(device) = gpu::device(test) else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let problem = layer.problem(input).unwrap();
+    let (input, weight) = (pattern(input, 0), pattern(layer.weight_shape(), 1));
+    let (device_input, device_weight) = (device.upload(&input).unwrap(), device.upload(&weight).unwrap());
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    for &algorithm in algorithms {
+        let plan = Plan::new(&device, layer, input.shape(), Options::default().algorithm(algorithm)).unwrap();
+        let mut output = device.zeroed(plan.output_shape()).unwrap();
+        output.buffer_mut().set_8(0xff).unwrap();
+        plan.forward(&stream, &device_input, &device_weight, None, &mut output).unwrap();
+        let output = output.download(&stream).unwrap();
+        let len = output.as_slice().len();
+        let mut rng = fastrand::Rng::with_seed(3);
+        let ends = (0..100).chain(len - 100..len);
+        for index in ends.chain((0..SAMPLES).map(|_| rng.usize(..len))) {
+            let expected = oracle::output_at(&problem, input.as_slice(), weight.as_slice(), None, index);
+            assert_eq!(f64::from(output.as_slice()[index]), expected, "{algorithm}, output element {index}");
+        }
+    }
+    gpu::say(&format!("cuda {test}: {} outputs of {} inputs", problem.output_shape(), problem.input_shape()));
+}
+
+const BOTH: &[Algorithm] = &[Algorithm::Gather, Algorithm::Scatter];
+
+#[test]
+fn one_channel_of_more_than_2_31_outputs() {
+    let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
+    check("one_channel_of_more_than_2_31_outputs", &layer, Shape::batched(1, 1, [(1 << 30) + 3]), BOTH);
+}
+
+#[test]
+fn more_than_2_31_inputs_in_many_samples() {
+    let layer = ConvTranspose2d::builder(2, 1, [1, 1]).build().unwrap();
+    check("more_than_2_31_inputs_in_many_samples", &layer, Shape::batched((1 << 16) + 1, 2, [128, 128]), BOTH);
+}
+
+#[test]
+fn more_than_2_31_weights() {
+    let layer = ConvTranspose1d::builder(3, 1, [(1 << 30) / 3 * 2 + 5]).build().unwrap();
+    check("more_than_2_31_weights", &layer, Shape::batched(1, 3, [2]), &[Algorithm::Gather]);
+}
+
+#[test]
+fn more_than_65535_samples_and_blocks() {
+    let layer = ConvTranspose2d::builder(1, 2, [2, 2]).stride([2, 1]).build().unwrap();
+    check("more_than_65535_samples_and_blocks", &layer, Shape::batched(70_001, 1, [3, 17]), BOTH);
+}
+
+#[test]
+fn an_axis_of_more_than_65535_rows() {
+    let layer = ConvTranspose2d::builder(2, 1, [3, 1]).stride([2, 1]).padding([1, 0]).build().unwrap();
+    check("an_axis_of_more_than_65535_rows", &layer, Shape::unbatched(2, [70_001, 3]), BOTH);
+}

@@ -1,0 +1,316 @@
+//! The CUDA backend's interface on a GPU: tiers, refusals, contexts, threads and streams.
+#![cfg(feature = "cuda")]
+
+mod gpu;
+
+use std::{ffi::c_void, thread};
+
+use conv_transpose::{
+    Argument, ConvTranspose2d, Error, GeometryError, Shape, Tensor,
+    cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, Plan},
+};
+use cust::{
+    memory::{CopyDestination, DeviceBuffer, DevicePointer, DeviceSlice},
+    stream::{Stream, StreamFlags},
+};
+use gpu::{device, expected, whole_numbers};
+
+const ALGORITHMS: [Algorithm; 2] = [Algorithm::Gather, Algorithm::Scatter];
+
+/// A layer with everything in it, its plan and its tensors.
+struct Case {
+    layer: ConvTranspose2d,
+    plan: Plan<2>,
+    input: Tensor<f32, 2>,
+    weight: Tensor<f32, 2>,
+    bias: Vec<f32>,
+    stream: Stream,
+}
+
+impl Case {
+    fn new(device: &Device, algorithm: Algorithm) -> Self {
+        let layer = ConvTranspose2d::builder(6, 4, [3, 4]).stride([2, 3]).padding([1, 0]).groups(2).build().unwrap();
+        let input = whole_numbers(Shape::batched(3, 6, [5, 7]), 1);
+        let weight = whole_numbers(layer.weight_shape(), 2);
+        let plan = Plan::new(device, &layer, input.shape(), Options::default().algorithm(algorithm)).unwrap();
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        Self { layer, plan, input, weight, bias: vec![1.0, -2.0, 3.0, 5.0], stream }
+    }
+
+    fn expected(&self) -> Vec<f32> {
+        expected(&self.layer, &self.input, &self.weight, Some(&self.bias))
+    }
+
+    fn upload(&self, device: &Device) -> (DeviceTensor<f32, 2>, DeviceTensor<f32, 2>, DeviceBuffer<f32>) {
+        let upload = |tensor| device.upload(tensor).unwrap();
+        (upload(&self.input), upload(&self.weight), device.upload_slice(&self.bias).unwrap())
+    }
+
+    fn poisoned_output(&self, device: &Device) -> DeviceTensor<f32, 2> {
+        device.upload(&Tensor::filled(self.plan.output_shape(), f32::NAN).unwrap()).unwrap()
+    }
+}
+
+#[test]
+fn the_three_tiers_compute_the_same() {
+    let Some(device) = device("the_three_tiers_compute_the_same") else { return };
+    for algorithm in ALGORITHMS {
+        let case = Case::new(&device, algorithm);
+        assert_eq!(case.plan.algorithm(), algorithm);
+        let (input, weight, bias) = case.upload(&device);
+
+        let mut output = case.poisoned_output(&device);
+        case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
+        assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected());
+
+        // The caller's buffers are taken, used and given back; longer ones will do.
+        let mut longer = DeviceBuffer::from_slice(&vec![f32::NAN; output.buffer().len() + 5]).unwrap();
+        let (input, weight) = (input.into_buffer(), weight.into_buffer());
+        case.plan.forward_slices(&case.stream, &input, &weight, Some(&bias), &mut longer).unwrap();
+        case.stream.synchronize().unwrap();
+        let host = longer.as_host_vec().unwrap();
+        let (written, rest) = host.split_at(output.buffer().len());
+        assert_eq!(written, case.expected());
+        assert!(rest.iter().all(|value| value.is_nan()), "elements behind the output were written");
+
+        let output = DeviceBuffer::from_slice(&vec![f32::NAN; written.len()]).unwrap();
+        let address = |buffer: &DeviceBuffer<f32>| buffer.as_device_ptr().as_raw();
+        let stream = case.stream.as_inner().cast::<c_void>();
+        // SAFETY: the buffers are of the problem's sizes, and live until the synchronisation.
+        unsafe {
+            let (input, weight, bias) = (address(&input), address(&weight), address(&bias));
+            case.plan.forward_raw(stream, input, weight, Some(bias), address(&output)).unwrap();
+        }
+        case.stream.synchronize().unwrap();
+        assert_eq!(output.as_host_vec().unwrap(), case.expected());
+    }
+}
+
+#[test]
+fn auto_chooses_a_repeatable_algorithm() {
+    let Some(device) = device("auto_chooses_a_repeatable_algorithm") else { return };
+    assert_eq!(Case::new(&device, Algorithm::Auto).plan.algorithm(), Algorithm::Gather);
+}
+
+#[test]
+fn wrong_shapes_are_refused_and_the_output_untouched() {
+    let Some(device) = device("wrong_shapes_are_refused_and_the_output_untouched") else { return };
+    let case = Case::new(&device, Algorithm::Auto);
+    let (input, weight, bias) = case.upload(&device);
+    let mut output = case.poisoned_output(&device);
+    let mut wrong = device.zeroed::<f32, 2>(Shape::unbatched(1, [1, 1])).unwrap();
+    let (plan, stream) = (&case.plan, &case.stream);
+
+    let refused = |result: Result<(), Error>, refused: Argument| match result.unwrap_err() {
+        Error::Geometry(GeometryError::ShapeMismatch { argument, .. } | GeometryError::Length { argument, .. }) => {
+            assert_eq!(argument, refused)
+        }
+        other => panic!("{other}"),
+    };
+    refused(plan.forward(stream, &wrong, &weight, Some(&bias), &mut output), Argument::Input);
+    refused(plan.forward(stream, &input, &wrong, Some(&bias), &mut output), Argument::Weight);
+    refused(plan.forward(stream, &input, &weight, Some(&bias), &mut wrong), Argument::Output);
+    let three = bias.index(0..3);
+    refused(plan.forward(stream, &input, &weight, Some(&three), &mut output), Argument::Bias);
+    assert!(output.download(stream).unwrap().as_slice().iter().all(|value| value.is_nan()));
+
+    let buffer = DeviceBuffer::from_slice(&[0.0f32; 5]).unwrap();
+    assert!(matches!(
+        DeviceTensor::from_buffer(&device, Shape::unbatched(2, [1, 3]), buffer),
+        Err(Error::Geometry(GeometryError::Length { value: 5, expected: 6, .. }))
+    ));
+}
+
+#[test]
+fn short_overlapping_and_foreign_buffers_are_refused() {
+    let Some(device) = device("short_overlapping_and_foreign_buffers_are_refused") else { return };
+    let case = Case::new(&device, Algorithm::Auto);
+    let (input, weight, bias) = case.upload(&device);
+    let mut output = case.poisoned_output(&device);
+    let needed = case.input.as_slice().len();
+    let run = |input: &DeviceSlice<f32>,
+               weight: &DeviceSlice<f32>,
+               bias: &DeviceSlice<f32>,
+               output: &mut DeviceSlice<f32>| {
+        match case.plan.forward_slices(&case.stream, input, weight, Some(bias), output) {
+            Err(Error::Cuda(error)) => error,
+            other => panic!("{other:?}"),
+        }
+    };
+
+    let short = |buffer: &DeviceBuffer<f32>| buffer.index(0..buffer.len() - 1);
+    let error = run(&short(input.buffer()), weight.buffer(), &bias, output.buffer_mut());
+    assert_eq!(error, CudaError::TooShort { argument: Argument::Input, value: needed - 1, needed });
+    let error = run(input.buffer(), &short(weight.buffer()), &bias, output.buffer_mut());
+    assert!(matches!(error, CudaError::TooShort { argument: Argument::Weight, .. }), "{error}");
+    let error = run(input.buffer(), weight.buffer(), &short(&bias), output.buffer_mut());
+    assert_eq!(error, CudaError::TooShort { argument: Argument::Bias, value: 3, needed: 4 });
+    let error = run(input.buffer(), weight.buffer(), &bias, &mut short(output.buffer()));
+    assert!(matches!(error, CudaError::TooShort { argument: Argument::Output, .. }), "{error}");
+
+    // One allocation, cut so that the output's first element is the input's last.
+    let all = DeviceBuffer::from_slice(&vec![0.0f32; needed + output.buffer().len()]).unwrap();
+    let error = run(&all.index(0..needed), weight.buffer(), &bias, &mut all.index(needed - 1..));
+    assert_eq!(error, CudaError::Overlap { with: Argument::Input });
+    let error = run(input.buffer(), &output.buffer().index(5..), &bias, &mut output.buffer().index(..));
+    assert_eq!(error, CudaError::Overlap { with: Argument::Weight });
+    let error = run(input.buffer(), weight.buffer(), &output.buffer().index(9..), &mut output.buffer().index(..));
+    assert_eq!(error, CudaError::Overlap { with: Argument::Bias });
+    // Neighbours do not overlap.
+    let mut behind = all.index(needed..);
+    case.plan.forward_slices(&case.stream, &all.index(0..needed), weight.buffer(), Some(&*bias), &mut behind).unwrap();
+
+    let host = DevicePointer::from_raw(case.input.as_slice().as_ptr() as u64);
+    // SAFETY: never read: it is to be refused.
+    let host = unsafe { DeviceSlice::from_raw_parts(host, needed) };
+    let error = run(&host, weight.buffer(), &bias, output.buffer_mut());
+    assert!(matches!(error, CudaError::NotDeviceMemory { argument: Argument::Input, .. }), "{error}");
+    case.stream.synchronize().unwrap();
+}
+
+#[test]
+fn a_buffer_of_another_gpu_is_refused() {
+    let Some(device) = device("a_buffer_of_another_gpu_is_refused") else { return };
+    let Ok(other) = Device::new(1) else {
+        return gpu::say("cuda a_buffer_of_another_gpu_is_refused: skipped: this machine has only one GPU");
+    };
+    let case = Case::new(&device, Algorithm::Auto);
+    let (_, weight, bias) = case.upload(&device);
+    let (input, ..) = case.upload(&other);
+    let mut output = case.poisoned_output(&device);
+    let error = case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap_err();
+    assert!(
+        matches!(error, Error::Cuda(CudaError::WrongDevice { argument: Argument::Input, value: 1, expected: 0 })),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let Some(_device) = device("a_device_that_is_not_there_is_refused") else { return };
+    let error = Device::new(999).unwrap_err();
+    assert!(matches!(error, CudaError::NoDevice { ordinal: 999, count: 1.. }), "{error}");
+}
+
+#[test]
+fn a_program_keeps_its_own_context() {
+    let Some(primary) = device("a_program_keeps_its_own_context") else { return };
+    use cust::context::legacy::{Context, ContextFlags, CurrentContext};
+
+    let theirs = primary_independent_context();
+    // SAFETY: `theirs` is dropped at the end of this function, after all that is made in it.
+    let device = unsafe { Device::from_current_context() }.unwrap();
+    let case = Case::new(&device, Algorithm::Auto);
+    let (input, weight, bias) = case.upload(&device);
+    let mut output = case.poisoned_output(&device);
+    case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
+    assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected());
+
+    // A plan in the primary context runs while this one is current, and leaves it current; it refuses this one's stream.
+    let primary_plan = Plan::new(&primary, &case.layer, case.input.shape(), Options::default()).unwrap();
+    let error = primary_plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap_err();
+    assert!(matches!(error, Error::Cuda(CudaError::WrongStream)), "{error}");
+    let mut primary_output = case.poisoned_output(&primary);
+    let (input, weight, _bias) = case.upload(&primary);
+    let bias = primary.upload_slice(&case.bias).unwrap();
+    primary.make_current().unwrap();
+    let primary_stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    CurrentContext::set_current(&theirs).unwrap();
+    let before = current_context();
+    primary_plan.forward(&primary_stream, &input, &weight, Some(&bias), &mut primary_output).unwrap();
+    assert_eq!(primary_output.download(&primary_stream).unwrap().as_slice(), case.expected());
+    assert_eq!(current_context(), before);
+
+    fn primary_independent_context() -> Context {
+        let gpu = cust::device::Device::get_device(0).unwrap();
+        Context::create_and_push(ContextFlags::SCHED_AUTO, gpu).unwrap()
+    }
+}
+
+fn current_context() -> *mut c_void {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: writes one handle.
+    let result = unsafe { cust::sys::cuCtxGetCurrent(&mut context) };
+    assert_eq!(result as u32, 0);
+    context.cast()
+}
+
+#[test]
+fn a_thread_without_a_context_can_do_everything_but_make_streams() {
+    let Some(device) = device("a_thread_without_a_context_can_do_everything_but_make_streams") else { return };
+    let case = Case::new(&device, Algorithm::Auto);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(current_context().is_null());
+            let (input, weight, bias) = case.upload(&device);
+            let mut output = case.poisoned_output(&device);
+            let plan = Plan::new(&device, &case.layer, case.input.shape(), Options::default()).unwrap();
+            plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
+            assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected());
+            assert!(current_context().is_null());
+            // `cust` frees its own buffer in the current context.
+            device.make_current().unwrap();
+            drop(bias);
+        });
+    });
+}
+
+#[test]
+fn threads_share_a_plan_on_streams_of_their_own() {
+    let Some(device) = device("threads_share_a_plan_on_streams_of_their_own") else { return };
+    for algorithm in ALGORITHMS {
+        let case = Case::new(&device, algorithm);
+        thread::scope(|scope| {
+            for seed in 0..8 {
+                let (device, case) = (&device, &case);
+                scope.spawn(move || run_repeatedly(device, case, seed));
+            }
+        });
+    }
+}
+
+/// Runs a shared plan on this thread's own tensors and stream, many times, and checks every result.
+fn run_repeatedly(device: &Device, case: &Case, seed: u64) {
+    device.make_current().unwrap();
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let input = whole_numbers(case.input.shape(), 100 + seed);
+    let expected = expected(&case.layer, &input, &case.weight, Some(&case.bias));
+    let input = device.upload(&input).unwrap();
+    let (_, weight, bias) = case.upload(device);
+    for _ in 0..50 {
+        let mut output = case.poisoned_output(device);
+        case.plan.forward(&stream, &input, &weight, Some(&bias), &mut output).unwrap();
+        assert_eq!(output.download(&stream).unwrap().as_slice(), expected);
+    }
+}
+
+#[test]
+fn an_empty_batch_is_computed_without_a_launch() {
+    let Some(device) = device("an_empty_batch_is_computed_without_a_launch") else { return };
+    for algorithm in ALGORITHMS {
+        let layer = ConvTranspose2d::builder(2, 3, [3, 3]).build().unwrap();
+        let plan =
+            Plan::new(&device, &layer, Shape::batched(0, 2, [4, 4]), Options::default().algorithm(algorithm)).unwrap();
+        let input = device.zeroed(plan.problem().input_shape()).unwrap();
+        let weight = device.zeroed(layer.weight_shape()).unwrap();
+        let mut output = device.zeroed::<f32, 2>(plan.output_shape()).unwrap();
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        plan.forward(&stream, &input, &weight, None, &mut output).unwrap();
+        assert!(output.download(&stream).unwrap().as_slice().is_empty());
+    }
+}
+
+#[test]
+fn a_bias_longer_than_the_channels_is_refused_by_the_typed_tier() {
+    let Some(device) = device("a_bias_longer_than_the_channels_is_refused_by_the_typed_tier") else { return };
+    let case = Case::new(&device, Algorithm::Auto);
+    let (input, weight, _bias) = case.upload(&device);
+    let mut bias = DeviceBuffer::from_slice(&[0.0f32; 5]).unwrap();
+    bias.copy_from(&[1.0f32; 5]).unwrap();
+    let mut output = case.poisoned_output(&device);
+    let error = case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap_err();
+    assert!(
+        matches!(error, Error::Geometry(GeometryError::Length { argument: Argument::Bias, value: 5, expected: 4 })),
+        "{error}"
+    );
+}

@@ -1,0 +1,56 @@
+//! The GPU of this machine, for tests that need one; a machine without one says so, and a machine that has one may not skip.
+
+#![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
+
+use std::{io::Write as _, path::Path};
+
+use conv_transpose::{
+    ConvTranspose, Shape, Tensor,
+    cuda::{CudaError, Device},
+    oracle,
+};
+
+/// The first GPU; `None`, said on standard error, on a machine that has none.
+///
+/// # Panics
+/// If the machine has a GPU that cannot be used.
+pub fn device(test: &str) -> Option<Device> {
+    match Device::new(0) {
+        Ok(device) => Some(device),
+        Err(reason @ (CudaError::NoDriver(_) | CudaError::NoDevice { .. })) if !machine_has_gpu() => {
+            say(&format!("cuda {test}: skipped: {reason}"));
+            None
+        }
+        Err(reason) => panic!("this machine has a GPU, but: {reason}"),
+    }
+}
+
+/// Whether the driver of an NVIDIA GPU shows itself, natively or under WSL.
+pub fn machine_has_gpu() -> bool {
+    ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
+}
+
+/// Writes a line to standard error, past the test harness, which captures `eprintln!`.
+pub fn say(line: &str) {
+    std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error is open");
+}
+
+/// A tensor of small whole numbers, different for each seed, whose sums of products are exact in `f32`.
+pub fn whole_numbers<const D: usize>(shape: Shape<D>, seed: u64) -> Tensor<f32, D> {
+    let mut tensor = Tensor::filled(shape, 0.0f32).expect("test tensors are small");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    tensor.as_mut_slice().fill_with(|| rng.i32(-8..=8) as f32);
+    tensor
+}
+
+/// The exact output for whole numbers, as `f32`.
+pub fn expected<const D: usize>(
+    layer: &ConvTranspose<D>,
+    input: &Tensor<f32, D>,
+    weight: &Tensor<f32, D>,
+    bias: Option<&[f32]>,
+) -> Vec<f32> {
+    let problem = layer.problem(input.shape()).expect("the test's geometry is legal");
+    let exact = oracle::forward(&problem, input.as_slice(), weight.as_slice(), bias);
+    exact.into_iter().map(|value| value as f32).collect()
+}

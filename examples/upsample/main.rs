@@ -52,7 +52,7 @@ fn upsample(arguments: &Arguments) -> anyhow::Result<String> {
     let (run, note) = backend::run(arguments, &layer, &input, &weight)?;
     let verdict = if arguments.verify { Some(verify::compare(&layer, &input, &weight, &run.output)?) } else { None };
 
-    let enlarged = planes::to_picture(&run.output, colour, picture.profile.clone());
+    let enlarged = planes::to_picture(&run.output, colour, picture.profile.clone())?;
     destination.write(&enlarged)?;
 
     let moved = [&input, &weight, &run.output].map(|tensor| size_of_val(tensor.as_slice())).iter().sum();

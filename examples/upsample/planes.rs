@@ -27,26 +27,21 @@ pub fn from_picture(picture: &Picture, border: usize) -> Result<Tensor<f32, 2>, 
 }
 
 /// The picture of planes, rounded and clamped to what `colour` can hold.
-pub fn to_picture(planes: &Tensor<f32, 2>, colour: ColorType, profile: Option<Vec<u8>>) -> Picture {
+pub fn to_picture(planes: &Tensor<f32, 2>, colour: ColorType, profile: Option<Vec<u8>>) -> Result<Picture, Error> {
     let [height, width] = planes.shape().extent;
-    let mut picture = Picture {
-        width: width as u32,
-        height: height as u32,
-        colour,
-        bytes: vec![0; height * width * usize::from(colour.bytes_per_pixel())],
-        profile,
-    };
-    let (values, alpha) = (planes.as_slice(), alpha_channel(colour));
     let pixel_bytes = usize::from(colour.bytes_per_pixel());
+    // A tensor, because making one fails, instead of aborting, where there is no memory.
+    let mut bytes = Tensor::filled(Shape::unbatched(height, [width, pixel_bytes]), 0)?;
+    let (values, alpha) = (planes.as_slice(), alpha_channel(colour));
     let value = |channel: usize, pixel: usize| values[channel * height * width + pixel];
-    picture.bytes.par_chunks_mut(pixel_bytes).enumerate().for_each(|(pixel, bytes)| {
+    bytes.as_mut_slice().par_chunks_mut(pixel_bytes).enumerate().for_each(|(pixel, bytes)| {
         let opacity = alpha.map(|alpha| value(alpha, pixel));
         for (channel, bytes) in bytes.chunks_mut(sample_bytes(colour)).enumerate() {
             let divisor = if alpha == Some(channel) { None } else { opacity };
             store(divide(value(channel, pixel), divisor, full_scale(colour)), full_scale(colour), bytes);
         }
     });
-    picture
+    Ok(Picture { width: width as u32, height: height as u32, colour, bytes: bytes.into_vec(), profile })
 }
 
 /// Takes opacity out of a colour again. What rounds to fully transparent is black.

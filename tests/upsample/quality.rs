@@ -34,7 +34,7 @@ fn psnr(one: &DynamicImage, other: &DynamicImage, border: u32) -> f64 {
 #[test]
 fn the_photograph_agrees_with_another_resizer() {
     let (workshop, photograph) = (Workshop::new(), photograph());
-    for (filter, other, scale) in at_scales([2, 3, 4]) {
+    for (filter, other, scale) in at_scales([2, 3, 4]).filter(|(filter, ..)| filter.starts_with("bi")) {
         let ours = workshop.enlarge(&photograph, filter, scale);
         // Resizers differ in what they take to lie beyond the edge.
         let psnr = psnr(&ours, &photograph.resize_exact(scale * 512, scale * 512, other), 4 * scale);

@@ -39,18 +39,18 @@ fn the_photograph_agrees_with_another_resizer() {
         // Resizers differ in what they take to lie beyond the edge.
         let psnr = psnr(&ours, &photograph.resize_exact(scale * 512, scale * 512, other), 4 * scale);
         println!("{filter} x{scale}: {psnr:.1} dB");
-        assert!(psnr > 50.0, "{filter} x{scale}: {psnr:.1} dB");
+        assert!(psnr > 60.0, "{filter} x{scale}: {psnr:.1} dB");
     }
 }
 
 #[test]
 fn every_scale_agrees_with_another_resizer() {
-    let (workshop, small) = (Workshop::new(), photograph().crop_imm(200, 100, 31, 26));
+    let (workshop, small) = (Workshop::new(), photograph().crop_imm(140, 360, 41, 36));
     for (filter, other, scale) in at_scales([2, 3, 4, 5, 6, 7, 8]) {
         let ours = workshop.enlarge(&small, filter, scale);
-        assert_eq!((ours.width(), ours.height()), (31 * scale, 26 * scale));
-        let psnr = psnr(&ours, &small.resize_exact(31 * scale, 26 * scale, other), 4 * scale);
-        assert!(psnr > 50.0, "{filter} x{scale}: {psnr:.1} dB");
+        assert_eq!((ours.width(), ours.height()), (41 * scale, 36 * scale));
+        let psnr = psnr(&ours, &small.resize_exact(41 * scale, 36 * scale, other), 4 * scale);
+        assert!(psnr > 60.0, "{filter} x{scale}: {psnr:.1} dB");
     }
 }
 

@@ -1,0 +1,110 @@
+//! Where the result goes: checked before the work, written whole or not at all.
+
+use std::{
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use image::{ColorType, ImageFormat};
+
+use crate::{
+    arguments::Arguments,
+    filter::Interpolation,
+    picture::{BUNDLED_NAME, Picture},
+};
+
+/// A file to be written.
+pub struct Destination {
+    path: PathBuf,
+    format: ImageFormat,
+}
+
+impl Destination {
+    /// The file that the arguments name or imply. Refuses the input itself, and places where nothing can be written.
+    pub fn choose(arguments: &Arguments) -> Result<Self> {
+        let path = arguments.output.clone().unwrap_or_else(|| default_path(arguments));
+        let context = || format!("cannot write {}", path.display());
+        let format = format_of(&path).with_context(context)?;
+        check_not_input(&path, arguments.source()).with_context(context)?;
+        check_writable(&path).with_context(context)?;
+        Ok(Self { path, format })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The colour type of the enlarged picture, if the format can hold it.
+    pub fn colour(&self, picture: &Picture, interpolation: &Interpolation) -> Result<ColorType> {
+        if self.format == ImageFormat::Png {
+            return Ok(picture.colour);
+        }
+        let longest = u64::from(picture.width.max(picture.height)) * interpolation.scale as u64;
+        ensure!(longest <= u64::from(u16::MAX), "a JPEG has at most {} pixels a side, not {longest}", u16::MAX);
+        match picture.colour {
+            ColorType::L8 | ColorType::L16 => Ok(ColorType::L8),
+            ColorType::Rgb8 | ColorType::Rgb16 => Ok(ColorType::Rgb8),
+            _ => bail!("a JPEG cannot hold the transparency of this picture: name a .png"),
+        }
+    }
+
+    /// Writes the picture beside its place, then moves it there.
+    pub fn write(&self, picture: &Picture) -> Result<()> {
+        self.try_write(picture).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn try_write(&self, picture: &Picture) -> Result<()> {
+        let mut file = temporary_file(directory(&self.path))?;
+        let mut writer = BufWriter::new(file.as_file_mut());
+        picture.encode(&mut writer, self.format)?;
+        writer.flush()?;
+        drop(writer);
+        file.persist(&self.path)?;
+        Ok(())
+    }
+}
+
+/// `<name>-<scale>x.png` in the current directory.
+fn default_path(arguments: &Arguments) -> PathBuf {
+    let source = arguments.source().unwrap_or(Path::new(BUNDLED_NAME));
+    let mut name = source.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{}x.png", arguments.scale));
+    name.into()
+}
+
+fn format_of(path: &Path) -> Result<ImageFormat> {
+    match ImageFormat::from_path(path) {
+        Ok(format @ (ImageFormat::Png | ImageFormat::Jpeg)) => Ok(format),
+        _ => bail!("its name ends in none of .png, .jpg and .jpeg"),
+    }
+}
+
+fn check_not_input(path: &Path, input: Option<&Path>) -> Result<()> {
+    if let (Some(Ok(input)), Ok(path)) = (input.map(Path::canonicalize), path.canonicalize()) {
+        ensure!(input != path, "it is the input");
+    }
+    Ok(())
+}
+
+fn check_writable(path: &Path) -> Result<()> {
+    ensure!(!path.is_dir(), "it is a directory");
+    let directory = directory(path);
+    ensure!(directory.is_dir(), "the directory {} does not exist", directory.display());
+    temporary_file(directory)?.close()?;
+    Ok(())
+}
+
+/// The directory of a file; `.` for a bare name.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file that is removed again unless it is persisted, with the permissions of any newly made file.
+fn temporary_file(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.prefix(".upsample-").tempfile_in(directory)
+}

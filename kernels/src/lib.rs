@@ -7,12 +7,16 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+#[cfg(not(target_arch = "nvptx64"))]
+mod entries;
 mod fill_bias;
 mod gather;
 mod index;
 mod problem;
 mod scatter;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use entries::KERNELS;
 pub use fill_bias::{fill_bias, fill_bias_wide};
 pub use gather::{gather, gather_wide};
 pub use index::{Divisor, Index};

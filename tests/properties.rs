@@ -34,7 +34,7 @@ on_every_engine! {
     an_impulse_shows_the_weight,
 }
 
-/// How many cases a property usually gets; see [`geometries::scaled`].
+/// How many cases a property usually gets; see [`geometries::Draw`].
 const CASES: u32 = 256;
 
 /// Tries a property of one case on random cases.
@@ -43,7 +43,7 @@ fn property<E: Engine, const D: usize>(
     values: impl Strategy<Value = Case<D>>,
     test: impl Fn(&E, &Case<D>) -> Result<(), Stop>,
 ) -> Result<Tally, Failure> {
-    for_all(CASES / E::SLOWNESS, values, |case| test(engine, case))
+    for_all(E::draw(CASES), values, |case| test(engine, case))
 }
 
 /// The output of the layer on the data.

@@ -15,7 +15,7 @@ use std::{
 
 use conv_transpose::{ConvTranspose, Error, Shape, Tensor, cpu};
 
-use crate::geometries::{Failure, Stop, Tally};
+use crate::geometries::{Draw, Failure, Stop, Tally};
 
 /// Something that computes a transposed convolution in `f32`.
 pub trait Engine: Sized {
@@ -28,11 +28,13 @@ pub trait Engine: Sized {
     /// Whether it may be missing only on a machine without a GPU.
     const NEEDS_GPU: bool = false;
 
-    /// How many times fewer cases it gets than the others; for an engine that is slow.
-    const SLOWNESS: u32 = 1;
-
     /// The largest relative error of one of its operations; 2^-24 for `f32` rounded to nearest.
     const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+
+    /// The random cases that it gets where others get `usual` ones. An engine that is slow takes fewer.
+    fn draw(usual: u32) -> Draw {
+        Draw::usual(usual)
+    }
 
     /// Makes it ready, or says why this machine cannot run it.
     fn start() -> Result<Self, String>;

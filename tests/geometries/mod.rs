@@ -6,7 +6,11 @@
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
-use std::{cell::Cell, fmt};
+use std::{
+    cell::Cell,
+    fmt,
+    hash::{BuildHasher, RandomState},
+};
 
 use conv_transpose::{AutoPad, ConvTranspose, ConvTransposeBuilder, Problem, Shape, Tensor};
 use proptest::{
@@ -395,26 +399,36 @@ impl fmt::Display for Failure {
     }
 }
 
-/// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default. At least 1.
-pub fn scaled(usual: u32) -> u32 {
-    let cases = Config::default().cases;
-    u32::try_from((u64::from(usual) * u64::from(cases)).div_ceil(256)).unwrap_or(u32::MAX).max(1)
+/// How many random cases to draw, and which.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    pub cases: u32,
+    pub seed: u64,
 }
 
-/// Runs `test` on [`scaled`]`(usual)` random geometries or cases, and shrinks the first that fails.
-///
-/// Every run draws new ones, unless `PROPTEST_RNG_SEED` says otherwise.
+impl Draw {
+    /// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default, but at least 1. The cases are others in every run,
+    /// unless `PROPTEST_RNG_SEED` is set.
+    pub fn usual(usual: u32) -> Self {
+        let Config { cases, rng_seed, .. } = Config::default();
+        let cases = (u64::from(usual) * u64::from(cases)).div_ceil(256).clamp(1, u64::from(u32::MAX));
+        let seed = match rng_seed {
+            RngSeed::Fixed(seed) => seed,
+            RngSeed::Random => RandomState::new().hash_one(0),
+        };
+        Self { cases: cases as u32, seed }
+    }
+}
+
+/// Runs `test` on random geometries or cases, and shrinks the first that fails.
 pub fn for_all<V: Copy + fmt::Debug + Into<Geometry<D>>, const D: usize>(
-    usual: u32,
+    draw: Draw,
     values: impl Strategy<Value = V>,
     test: impl Fn(&V) -> Result<(), Stop>,
 ) -> Result<Tally, Failure> {
-    let mut config = Config { cases: scaled(usual), failure_persistence: None, ..Config::default() };
-    let seed = match config.rng_seed {
-        RngSeed::Fixed(seed) => seed,
-        RngSeed::Random => rand_seed(),
-    };
-    config.rng_seed = RngSeed::Fixed(seed);
+    let Draw { cases, seed } = draw;
+    let rng_seed = RngSeed::Fixed(seed);
+    let config = Config { cases, rng_seed, failure_persistence: None, max_shrink_iters: 10_000, ..Config::default() };
     let tally = Cell::new(Tally::default());
     let result = TestRunner::new(config).run(&values, |value| {
         let Tally { ran, unsupported } = tally.get();
@@ -433,10 +447,4 @@ pub fn for_all<V: Copy + fmt::Debug + Into<Geometry<D>>, const D: usize>(
         Err(TestError::Abort(reason)) => (reason, "aborted".into(), 0),
     };
     Err(Failure { reason: reason.to_string(), case, outputs, seed })
-}
-
-/// A seed that differs from run to run.
-fn rand_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
 }

@@ -28,6 +28,9 @@ pub enum AutoPad {
     SameLower,
 }
 
+/// The largest extent and padding of an axis: half the range of an `isize`, so that `output position + pad_begin` fits too.
+const MAX_EXTENT: usize = isize::MAX as usize / 2;
+
 /// The parameters of a transposed convolution over `D` = 1, 2 or 3 spatial axes, with PyTorch's meaning and defaults.
 ///
 /// The output extent of an axis is `(input - 1) * stride - pad_begin - pad_end + dilation * (kernel - 1) + output_padding + 1`.
@@ -244,15 +247,15 @@ impl<const D: usize> Parameters<D> {
         (begin, output)
     }
 
+    /// The axis for an input of this extent, if none of its positions is beyond [`MAX_EXTENT`].
     fn resolve_axis(&self, axis: usize, input: usize) -> Result<Axis, GeometryError> {
-        let overflow = GeometryError::Overflow { argument: Argument::Output, limit: isize::MAX as usize };
+        let overflow = GeometryError::Overflow { argument: Argument::Output, limit: MAX_EXTENT };
         let full = self.full_extent(axis, input).ok_or_else(|| overflow.clone())?;
         let (pad_begin, output) = self.resolve(axis, input, full)?;
         if output < 1 {
             return Err(GeometryError::OutputExtent { axis, extent: output });
         }
-        // Half the range, so that `output position + pad_begin` cannot overflow either.
-        let limit = (isize::MAX / 2) as i128;
+        let limit = MAX_EXTENT as i128;
         if output > limit || pad_begin.abs() > limit || full > limit {
             return Err(overflow);
         }

@@ -88,7 +88,7 @@ impl Engine for Cpu {
 /// Stamps the given functions of this file's root as tests of every engine: the one list of engines.
 ///
 /// `in_1d_2d_3d` takes functions `fn<E: Engine, const D: usize>(&E) -> Result<Tally, Failure>`, and `once` takes functions
-/// `fn<E: Engine>(&E) -> Result<Tally, Failure>`.
+/// `fn<E: Engine>(&E) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with `--ignored`.
 macro_rules! on_every_engine {
     ($how:ident: $($property:ident),+ $(,)?) => {
         mod cpu {
@@ -114,6 +114,13 @@ macro_rules! on_engine {
             fn in_3d() {
                 $crate::engines::run::<$engine>(concat!(stringify!($property), " in 3d"), $crate::$property::<_, 3>);
             }
+        }
+    )+};
+    (large, $engine:ty: $($property:ident),+) => {$(
+        #[test]
+        #[ignore = "takes 9 GB of memory"]
+        fn $property() {
+            $crate::engines::run::<$engine>(stringify!($property), $crate::$property);
         }
     )+};
     (once, $engine:ty: $($property:ident),+) => {$(

@@ -6,16 +6,20 @@
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[path = "../report/mod.rs"]
+mod report;
+
 use std::{
     fmt::Write as _,
-    io::Write as _,
-    path::Path,
     time::{Duration, Instant},
 };
 
 use conv_transpose::{ConvTranspose, Error, Shape, Tensor, cpu};
 
 use crate::geometries::{Draw, Failure, Stop, Tally};
+use report::{machine_has_gpu, say};
 
 /// Something that computes a transposed convolution in `f32`.
 pub trait Engine: Sized {
@@ -94,6 +98,14 @@ macro_rules! on_every_engine {
         mod cpu {
             on_engine!($how, $crate::engines::Cpu: $($property),+);
         }
+        #[cfg(feature = "cuda")]
+        mod cuda_gather {
+            on_engine!($how, $crate::engines::cuda::Gather: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_scatter {
+            on_engine!($how, $crate::engines::cuda::Scatter: $($property),+);
+        }
     };
 }
 
@@ -168,16 +180,4 @@ pub fn attempt<E: Engine>(
 
 fn milliseconds(time: Duration) -> String {
     format!("{} ms", time.as_millis())
-}
-
-/// Whether the driver of an NVIDIA GPU shows itself, natively or under WSL.
-fn machine_has_gpu() -> bool {
-    ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
-}
-
-/// Writes a line to standard error, past the test harness, which captures `eprintln!`.
-fn say(line: &str) {
-    let mut line = line.to_owned();
-    line.push('\n');
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

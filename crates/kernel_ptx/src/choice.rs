@@ -53,9 +53,9 @@ pub enum Error {
     )]
     Neither {
         /// Why it was not compiled.
-        source: cuda_builder::Error,
+        source: Box<cuda_builder::Error>,
         /// Why the prebuilt files cannot be used.
-        prebuilt: Unusable,
+        prebuilt: Box<Unusable>,
     },
 }
 
@@ -114,7 +114,10 @@ fn instead_of(
             let warning = (!expected).then(|| format!("using prebuilt PTX, because {source}"));
             Ok(Choice { modules, warning })
         }
-        Err(prebuilt) => Err(Error::Neither { source, prebuilt }),
+        Err(prebuilt) => Err(Error::Neither {
+            source: Box::new(source),
+            prebuilt: Box::new(prebuilt),
+        }),
     }
 }
 

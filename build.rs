@@ -1,4 +1,4 @@
-//! Embeds the kernels: writes `ptx.rs` into `OUT_DIR`, a table of PTX modules that `src/` includes.
+//! Embeds the kernels: writes `ptx.rs` into `OUT_DIR`, a table of PTX modules that the library includes.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -24,11 +24,7 @@ mod embed {
         let kernels = Kernels::new(variable("CARGO_MANIFEST_DIR")?);
         print_what_decides(&kernels);
         let hash = kernels.hash()?;
-        let choice = choose(
-            Request::from_env()?,
-            || kernels.compile(),
-            || kernels.prebuilt().load(&hash),
-        )?;
+        let choice = choose(Request::from_env()?, || kernels.compile(), || kernels.prebuilt().load(&hash))?;
         for line in choice.warning.iter().flat_map(|warning| warning.lines()) {
             println!("cargo::warning={line}");
         }
@@ -37,10 +33,7 @@ mod embed {
 
     fn print_what_decides(kernels: &Kernels) {
         kernels.sources().print_rerun_if_changed();
-        println!(
-            "cargo::rerun-if-changed={}",
-            kernels.prebuilt().dir().display()
-        );
+        println!("cargo::rerun-if-changed={}", kernels.prebuilt().dir().display());
         println!("cargo::rerun-if-env-changed={REQUEST}");
         DeviceCompiler::print_rerun_if_env_changed();
     }
@@ -50,11 +43,10 @@ mod embed {
         Ok(value.into())
     }
 
-    /// A Rust expression with a `Ptx` for each module; whoever includes it says what `Ptx` is.
+    /// An expression, `&[Ptx { arch, name, text }, ..]`, oldest architecture first; whoever includes it says what a `Ptx`
+    /// is.
     fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
-        let mut table = "/// Every kernel, compiled for each architecture; oldest first.\n\
-                         static PTX: &[Ptx] = &[\n"
-            .to_owned();
+        let mut table = "&[\n".to_owned();
         for Ptx { arch, text, .. } in modules {
             let file = format!("{arch}.ptx");
             fs::write(out_dir.join(&file), text)?;
@@ -64,7 +56,7 @@ mod embed {
                 "    Ptx {{ arch: {number}, name: {arch:?}, text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},"
             )?;
         }
-        table.push_str("];\n");
+        table.push_str("]\n");
         fs::write(out_dir.join("ptx.rs"), table)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ struct Ptx {
     text: &'static str,
 }
 
-include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+static PTX: &[Ptx] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 #[test]
 fn every_architecture_has_its_kernels() {

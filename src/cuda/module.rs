@@ -18,7 +18,8 @@ struct Ptx {
     text: &'static str,
 }
 
-include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+/// Oldest architecture first.
+static PTX: &[Ptx] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 /// The kernels, loaded into a context.
 #[derive(Debug)]

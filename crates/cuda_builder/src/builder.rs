@@ -34,13 +34,7 @@ impl CudaBuilder {
     /// A builder for the crate of kernels in `crate_dir`.
     #[must_use]
     pub fn new(crate_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            crate_dir: crate_dir.into(),
-            archs: Vec::new(),
-            copy_to: None,
-            target_dir: None,
-            compiler: None,
-        }
+        Self { crate_dir: crate_dir.into(), archs: Vec::new(), copy_to: None, target_dir: None, compiler: None }
     }
 
     /// Also compiles for this architecture, such as `sm_80`.
@@ -94,15 +88,10 @@ impl CudaBuilder {
             Some(compiler) => compiler.clone(),
             None => DeviceCompiler::find()?,
         };
-        let crate_dir = self
-            .crate_dir
-            .canonicalize()
-            .map_err(Error::at(&self.crate_dir))?;
+        let crate_dir = self.crate_dir.canonicalize().map_err(Error::at(&self.crate_dir))?;
         let target_dir = self.resolved_target_dir()?;
         let archs = self.archs.iter();
-        archs
-            .map(|arch| self.build_one(&compiler, &crate_dir, &target_dir, arch))
-            .collect()
+        archs.map(|arch| self.build_one(&compiler, &crate_dir, &target_dir, arch)).collect()
     }
 
     fn build_one(
@@ -112,17 +101,12 @@ impl CudaBuilder {
         target_dir: &Path,
         arch: &str,
     ) -> Result<Ptx, Error> {
-        let assembly_dir = target_dir
-            .join("ptx")
-            .join(crate_dir.file_name().unwrap_or_default());
+        let assembly_dir = target_dir.join("ptx").join(crate_dir.file_name().unwrap_or_default());
         create_dir(&assembly_dir)?;
         let assembly = assembly_dir.join(format!("{arch}.s"));
         cargo::compile(compiler, crate_dir, target_dir, arch, &assembly)?;
         let raw = fs::read_to_string(&assembly).map_err(Error::at(&assembly))?;
-        let text = ptx::finish(&raw).map_err(|defect| Error::Unusable {
-            arch: arch.to_owned(),
-            defect,
-        })?;
+        let text = ptx::finish(&raw).map_err(|defect| Error::Unusable { arch: arch.to_owned(), defect })?;
         let dir = self.copy_to.as_ref().unwrap_or(&assembly_dir);
         create_dir(dir)?;
         let path = dir.join(format!("{arch}.ptx"));
@@ -172,16 +156,8 @@ mod tests {
 
     #[test]
     fn architectures_are_recognised() {
-        assert!(
-            ["sm_70", "sm_90a", "sm_100f", "sm_121"]
-                .into_iter()
-                .all(is_architecture)
-        );
-        assert!(
-            !["80", "sm_", "sm_a", "sm-80", "compute_80", "sm_8x"]
-                .into_iter()
-                .any(is_architecture)
-        );
+        assert!(["sm_70", "sm_90a", "sm_100f", "sm_121"].into_iter().all(is_architecture));
+        assert!(!["80", "sm_", "sm_a", "sm-80", "compute_80", "sm_8x"].into_iter().any(is_architecture));
     }
 
     #[test]
@@ -194,10 +170,7 @@ mod tests {
 
     #[test]
     fn the_recipe_names_every_architecture() {
-        let recipe = CudaBuilder::new("kernels")
-            .arch("sm_70")
-            .arch("sm_90a")
-            .recipe();
+        let recipe = CudaBuilder::new("kernels").arch("sm_70").arch("sm_90a").recipe();
         assert!(recipe.contains("target-cpu=sm_70"));
         assert!(recipe.contains("target-cpu=sm_90a"));
     }

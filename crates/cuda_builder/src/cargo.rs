@@ -24,13 +24,7 @@ const KEPT: &[&str] = &[
 ];
 
 /// Further variables, or beginnings of them, that would change what is compiled.
-const DROPPED: &[&str] = &[
-    "CARGO_",
-    "RUSTC",
-    "RUSTDOC",
-    "RUSTFLAGS",
-    "LLVM_PROFILE_FILE",
-];
+const DROPPED: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS", "LLVM_PROFILE_FILE"];
 
 /// Compiles the crate for one architecture; its assembly is then in `assembly`.
 ///
@@ -44,10 +38,7 @@ pub(crate) fn compile(
     assembly: &Path,
 ) -> Result<(), Error> {
     let mut command = clean_command(compiler);
-    command.env(
-        "CARGO_ENCODED_RUSTFLAGS",
-        recipe::rustflags(arch).join("\x1f"),
-    );
+    command.env("CARGO_ENCODED_RUSTFLAGS", recipe::rustflags(arch).join("\x1f"));
     command.current_dir(crate_dir);
     command.args(["rustc", "--lib", "--release", "--crate-type=cdylib"]);
     command.args(["-Zbuild-std=core", "--target=nvptx64-nvidia-cuda"]);
@@ -55,10 +46,7 @@ pub(crate) fn compile(
     for setting in recipe::PROFILE {
         command.args(["--config", setting]);
     }
-    if crate_dir
-        .ancestors()
-        .any(|dir| dir.join("Cargo.lock").is_file())
-    {
+    if crate_dir.ancestors().any(|dir| dir.join("Cargo.lock").is_file()) {
         command.arg("--locked");
     }
     let mut emit = std::ffi::OsString::from("--emit=asm=");
@@ -77,11 +65,7 @@ fn run(mut command: Command, crate_dir: &Path, arch: &str) -> Result<(), Error> 
         eprint!("{messages}");
         return Ok(());
     }
-    Err(Error::Compile {
-        crate_dir: crate_dir.to_owned(),
-        arch: arch.to_owned(),
-        output: messages.into_owned(),
-    })
+    Err(Error::Compile { crate_dir: crate_dir.to_owned(), arch: arch.to_owned(), output: messages.into_owned() })
 }
 
 /// Cargo with the device compiler, and without what the outer run left behind.
@@ -110,8 +94,7 @@ fn is_dropped(name: &OsStr) -> bool {
 #[must_use]
 pub fn enclosing_target_dir(path: &Path) -> Option<PathBuf> {
     let mut dirs = path.ancestors();
-    dirs.find(|dir| dir.join("CACHEDIR.TAG").is_file())
-        .map(Path::to_owned)
+    dirs.find(|dir| dir.join("CACHEDIR.TAG").is_file()).map(Path::to_owned)
 }
 
 #[cfg(test)]
@@ -137,14 +120,7 @@ mod tests {
 
     #[test]
     fn what_the_user_set_for_all_of_cargo_is_kept() {
-        for name in [
-            "CARGO",
-            "CARGO_HOME",
-            "CARGO_NET_OFFLINE",
-            "CARGO_MAKEFLAGS",
-            "PATH",
-            "RUSTUP_HOME",
-        ] {
+        for name in ["CARGO", "CARGO_HOME", "CARGO_NET_OFFLINE", "CARGO_MAKEFLAGS", "PATH", "RUSTUP_HOME"] {
             assert!(!is_dropped(OsStr::new(name)), "{name}");
         }
     }

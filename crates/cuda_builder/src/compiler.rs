@@ -63,10 +63,7 @@ impl DeviceCompiler {
         for rustc in candidates {
             match Self::examine(rustc) {
                 Ok(compiler) => return Ok(compiler),
-                Err(reason) => rejected.push(Rejected {
-                    rustc: rustc.clone(),
-                    reason,
-                }),
+                Err(reason) => rejected.push(Rejected { rustc: rustc.clone(), reason }),
             }
         }
         Err(NoCompiler { rejected })
@@ -133,18 +130,9 @@ impl fmt::Display for NoCompiler {
         }
         let (major, minor) = OLDEST;
         writeln!(f, "install one of")?;
-        writeln!(
-            f,
-            "  with rustup ({major}.{minor} or newer): rustup component add rust-src"
-        )?;
-        writeln!(
-            f,
-            "  on Debian:      apt-get install rustc-web rust-web-src"
-        )?;
-        write!(
-            f,
-            "or set {OVERRIDE} to a rustc that has its library source"
-        )
+        writeln!(f, "  with rustup ({major}.{minor} or newer): rustup component add rust-src")?;
+        writeln!(f, "  on Debian:      apt-get install rustc-web rust-web-src")?;
+        write!(f, "or set {OVERRIDE} to a rustc that has its library source")
     }
 }
 
@@ -169,9 +157,7 @@ fn ask(rustc: &Path, arguments: &[&str]) -> Result<String, String> {
 
 /// The major and minor number in the output of `rustc -vV`.
 fn parse_release(description: &str) -> Option<(u32, u32)> {
-    let release = description
-        .lines()
-        .find_map(|line| line.strip_prefix("release: "))?;
+    let release = description.lines().find_map(|line| line.strip_prefix("release: "))?;
     let mut numbers = release.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

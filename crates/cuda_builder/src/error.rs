@@ -22,9 +22,7 @@ pub enum Error {
     BadArchitecture(String),
 
     /// There is no target directory around the build script, and none was given.
-    #[error(
-        "nowhere to build: not run from a build script, and no `CudaBuilder::target_dir` given"
-    )]
+    #[error("nowhere to build: not run from a build script, and no `CudaBuilder::target_dir` given")]
     NoTargetDir,
 
     /// The kernels do not compile, or cargo cannot fetch what they need.
@@ -60,9 +58,6 @@ pub enum Error {
 impl Error {
     /// For `map_err`: an input or output error that says where.
     pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Io { path: path.to_owned(), source }
     }
 }

@@ -38,9 +38,7 @@ pub(crate) fn finish(text: &str) -> Result<String, Defect> {
 }
 
 fn check_functions(text: &str) -> Result<(), Defect> {
-    let declared = text
-        .lines()
-        .filter(|line| line.trim_start().starts_with(".extern .func"));
+    let declared = text.lines().filter(|line| line.trim_start().starts_with(".extern .func"));
     for line in declared {
         let name = declared_function(line);
         if !SYSTEM_CALLS.contains(&name) {
@@ -52,26 +50,19 @@ fn check_functions(text: &str) -> Result<(), Defect> {
 
 /// The name in `.extern .func (.param .b32 result) name` or `.extern .func name(`; parameters may follow.
 fn declared_function(line: &str) -> &str {
-    let rest = line
-        .trim_start()
-        .trim_start_matches(".extern .func")
-        .trim_start();
+    let rest = line.trim_start().trim_start_matches(".extern .func").trim_start();
     let after_result = match rest.strip_prefix('(') {
         Some(result) => result.split_once(')').map_or("", |(_, name)| name),
         None => rest,
     };
     let name = after_result.trim();
-    name.split(|c: char| c == '(' || c.is_whitespace())
-        .next()
-        .unwrap_or(name)
+    name.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(name)
 }
 
 fn check_arrays(text: &str) -> Result<(), Defect> {
     let mut seen = BTreeSet::new();
     for line in text.lines().filter(|line| line.starts_with(".shared ")) {
-        let name = line
-            .split_whitespace()
-            .find_map(|word| word.split_once('['));
+        let name = line.split_whitespace().find_map(|word| word.split_once('['));
         if let Some((name, _)) = name.filter(|(name, _)| !seen.insert(*name)) {
             return Err(Defect::DuplicateArray(name.to_owned()));
         }
@@ -81,16 +72,12 @@ fn check_arrays(text: &str) -> Result<(), Defect> {
 
 /// The directives of each kernel that has launch bounds.
 fn read_bounds(text: &str) -> BTreeMap<&str, String> {
-    let marks = text
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("// launch_bounds "));
+    let marks = text.lines().filter_map(|line| line.trim().strip_prefix("// launch_bounds "));
     marks
         .filter_map(|mark| {
             let mut words = mark.split_whitespace();
             let (kernel, threads) = (words.next()?, words.next()?);
-            let blocks = words
-                .next()
-                .map(|blocks| format!(".minnctapersm {blocks}\n"));
+            let blocks = words.next().map(|blocks| format!(".minnctapersm {blocks}\n"));
             let directives = format!(".maxntid {threads}\n{}", blocks.unwrap_or_default());
             Some((kernel, directives))
         })
@@ -113,18 +100,11 @@ fn write_bounds(text: &str, bounds: &mut BTreeMap<&str, String>) -> Result<Strin
         finished.push_str(line);
         finished.push('\n');
     }
-    if kernels == 0 {
-        Err(Defect::NoKernels)
-    } else {
-        Ok(finished)
-    }
+    if kernels == 0 { Err(Defect::NoKernels) } else { Ok(finished) }
 }
 
 fn kernel_name(line: &str) -> Option<&str> {
-    let (name, _) = line
-        .trim_start()
-        .strip_prefix(".visible .entry ")?
-        .split_once('(')?;
+    let (name, _) = line.trim_start().strip_prefix(".visible .entry ")?.split_once('(')?;
     Some(name)
 }
 
@@ -173,11 +153,7 @@ mod tests {
             ".extern .func panic_bounds_check(.param .b64 index);\n",
             ".extern .func  (.param .b32 func_retval0) panic_bounds_check\n",
         ] {
-            assert_eq!(
-                finish(&format!("{declaration}{KERNEL}")),
-                missing,
-                "{declaration}"
-            );
+            assert_eq!(finish(&format!("{declaration}{KERNEL}")), missing, "{declaration}");
         }
     }
 

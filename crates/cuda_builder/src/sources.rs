@@ -17,10 +17,7 @@ pub struct Sources {
 
 impl Sources {
     /// The given files and directories, relative to `root`.
-    pub fn new<P: Into<PathBuf>>(
-        root: impl Into<PathBuf>,
-        paths: impl IntoIterator<Item = P>,
-    ) -> Self {
+    pub fn new<P: Into<PathBuf>>(root: impl Into<PathBuf>, paths: impl IntoIterator<Item = P>) -> Self {
         let root = root.into();
         let paths = paths.into_iter().map(Into::into).collect();
         Self { root, paths }
@@ -62,10 +59,7 @@ impl Sources {
         for path in &self.paths {
             collect(&self.root.join(path), &mut paths)?;
         }
-        let mut files: Vec<_> = paths
-            .into_iter()
-            .map(|path| (self.name_of(&path), path))
-            .collect();
+        let mut files: Vec<_> = paths.into_iter().map(|path| (self.name_of(&path), path)).collect();
         files.sort();
         files.dedup();
         Ok(files)
@@ -85,9 +79,7 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     }
     for entry in fs::read_dir(path).map_err(Error::at(path))? {
         let entry = entry.map_err(Error::at(path))?.path();
-        let is_source = entry
-            .extension()
-            .is_some_and(|end| end == "rs" || end == "toml");
+        let is_source = entry.extension().is_some_and(|end| end == "rs" || end == "toml");
         if entry.is_dir() || is_source {
             collect(&entry, files)?;
         }
@@ -122,22 +114,14 @@ mod tests {
 
     fn hash(files: &[(&str, &str)]) -> String {
         let root = checkout(files);
-        Sources::new(root.path(), ["src", "Cargo.toml"])
-            .hash("recipe")
-            .unwrap()
+        Sources::new(root.path(), ["src", "Cargo.toml"]).hash("recipe").unwrap()
     }
 
-    const PLAIN: &[(&str, &str)] = &[
-        ("Cargo.toml", "[package]\n"),
-        ("src/lib.rs", "fn a() {}\nfn b() {}\n"),
-    ];
+    const PLAIN: &[(&str, &str)] = &[("Cargo.toml", "[package]\n"), ("src/lib.rs", "fn a() {}\nfn b() {}\n")];
 
     #[test]
     fn the_place_and_the_line_endings_of_a_checkout_do_not_count() {
-        let other = [
-            ("Cargo.toml", "[package]\r\n"),
-            ("src/lib.rs", "fn a() {}\r\nfn b() {}\r\n"),
-        ];
+        let other = [("Cargo.toml", "[package]\r\n"), ("src/lib.rs", "fn a() {}\r\nfn b() {}\r\n")];
         assert_eq!(hash(PLAIN), hash(&other));
         assert_eq!(hash(PLAIN).len(), 64);
     }
@@ -162,18 +146,13 @@ mod tests {
     fn the_recipe_counts() {
         let root = checkout(PLAIN);
         let sources = Sources::new(root.path(), ["src"]);
-        assert_ne!(
-            sources.hash("sm_70").unwrap(),
-            sources.hash("sm_80").unwrap()
-        );
+        assert_ne!(sources.hash("sm_70").unwrap(), sources.hash("sm_80").unwrap());
     }
 
     #[test]
     fn a_missing_file_is_an_error_that_names_it() {
         let root = checkout(PLAIN);
-        let error = Sources::new(root.path(), ["build.rs"])
-            .hash("")
-            .unwrap_err();
+        let error = Sources::new(root.path(), ["build.rs"]).hash("").unwrap_err();
         assert!(error.to_string().contains("build.rs"), "{error}");
     }
 }

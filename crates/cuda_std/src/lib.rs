@@ -24,22 +24,17 @@
 //!
 //! A crate of kernels starts with
 //!
-//! ```ignore
+//! ```text
 //! #![no_std]
 //! #![cfg_attr(
 //!     target_arch = "nvptx64",
-//!     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch)
+//!     feature(abi_ptx, asm_experimental_arch)
 //! )]
 //! ```
 #![no_std]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(
-        asm_experimental_arch,
-        core_float_math,
-        link_llvm_intrinsics,
-        stdarch_nvptx
-    ),
+    feature(asm_experimental_arch, core_float_math, link_llvm_intrinsics, stdarch_nvptx),
     expect(
         internal_features,
         reason = "warp-wide operations must be LLVM intrinsics: they are marked convergent, assembly is not"

@@ -14,11 +14,7 @@ pub(crate) struct Arguments {
 
 impl Parse for Arguments {
     fn parse(input: ParseStream) -> syn::Result<Self> {
-        let launch_bounds = if input.is_empty() {
-            Vec::new()
-        } else {
-            parse_launch_bounds(input)?
-        };
+        let launch_bounds = if input.is_empty() { Vec::new() } else { parse_launch_bounds(input)? };
         Ok(Self { launch_bounds })
     }
 }
@@ -47,9 +43,7 @@ impl Arguments {
         if bounds.is_empty() {
             return TokenStream::new();
         }
-        let checks = bounds
-            .iter()
-            .map(|bound| quote_spanned! {bound.span()=> const _: u32 = #bound;});
+        let checks = bounds.iter().map(|bound| quote_spanned! {bound.span()=> const _: u32 = #bound;});
         let mark = format!("// launch_bounds {kernel}{}", " {}".repeat(bounds.len()));
         quote! {
             #(#checks)*

@@ -28,10 +28,7 @@ fn check_qualifiers(signature: &Signature) -> Vec<Error> {
         refuse(token, "a kernel cannot be `async`: remove the word");
     }
     if let Some(abi) = &signature.abi {
-        refuse(
-            abi,
-            "a kernel's calling convention is chosen by `#[kernel]`: remove the `extern`",
-        );
+        refuse(abi, "a kernel's calling convention is chosen by `#[kernel]`: remove the `extern`");
     }
     if !matches!(signature.safety, Safety::Unsafe(_)) {
         refuse(
@@ -58,16 +55,10 @@ fn check_shape(signature: &Signature) -> Vec<Error> {
         refuse(clause, "a kernel cannot have a `where` clause: remove it");
     }
     if let ReturnType::Type(_, returned) = &signature.output {
-        refuse(
-            returned,
-            "a kernel cannot return a value: write the result through a pointer parameter",
-        );
+        refuse(returned, "a kernel cannot return a value: write the result through a pointer parameter");
     }
     if let Some(variadic) = &signature.variadic {
-        refuse(
-            variadic,
-            "a kernel cannot take a variable number of arguments: name each of them",
-        );
+        refuse(variadic, "a kernel cannot take a variable number of arguments: name each of them");
     }
     errors
 }
@@ -84,15 +75,8 @@ fn check_parameter(parameter: &FnArg) -> Option<Error> {
 
 fn check_pattern(pattern: &Pat) -> Option<Error> {
     match pattern {
-        Pat::Ident(PatIdent {
-            by_ref: None,
-            subpat: None,
-            ..
-        }) => None,
-        _ => Some(Error::new_spanned(
-            pattern,
-            "a kernel's parameter must be a plain name: take it apart in the body",
-        )),
+        Pat::Ident(PatIdent { by_ref: None, subpat: None, .. }) => None,
+        _ => Some(Error::new_spanned(pattern, "a kernel's parameter must be a plain name: take it apart in the body")),
     }
 }
 
@@ -103,10 +87,7 @@ fn check_type(ty: &Type) -> Option<Error> {
             "a kernel cannot take a reference, because GPU memory is not the host's: \
              pass `*const T` or `*mut T`",
         )),
-        Type::ImplTrait(_) => Some(Error::new_spanned(
-            ty,
-            "a kernel cannot be generic: name the parameter's type",
-        )),
+        Type::ImplTrait(_) => Some(Error::new_spanned(ty, "a kernel cannot be generic: name the parameter's type")),
         _ => None,
     }
 }

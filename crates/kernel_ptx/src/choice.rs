@@ -53,9 +53,9 @@ pub enum Error {
     )]
     Neither {
         /// Why it was not compiled.
-        source: cuda_builder::Error,
+        source: Box<cuda_builder::Error>,
         /// Why the prebuilt files cannot be used.
-        prebuilt: Unusable,
+        prebuilt: Box<Unusable>,
     },
 }
 
@@ -104,17 +104,14 @@ pub fn choose(
     }
 }
 
-fn instead_of(
-    source: cuda_builder::Error,
-    prebuilt: Result<Vec<Ptx>, Unusable>,
-) -> Result<Choice, Error> {
+fn instead_of(source: cuda_builder::Error, prebuilt: Result<Vec<Ptx>, Unusable>) -> Result<Choice, Error> {
     match prebuilt {
         Ok(modules) => {
             let expected = matches!(source, cuda_builder::Error::NoCompiler(_));
             let warning = (!expected).then(|| format!("using prebuilt PTX, because {source}"));
             Ok(Choice { modules, warning })
         }
-        Err(prebuilt) => Err(Error::Neither { source, prebuilt }),
+        Err(prebuilt) => Err(Error::Neither { source: Box::new(source), prebuilt: Box::new(prebuilt) }),
     }
 }
 
@@ -133,11 +130,7 @@ mod tests {
     type Loaded = Result<Vec<Ptx>, Unusable>;
 
     fn module(from: &str) -> Vec<Ptx> {
-        vec![Ptx {
-            arch: "sm_80".to_owned(),
-            path: "sm_80.ptx".into(),
-            text: from.to_owned(),
-        }]
+        vec![Ptx { arch: "sm_80".to_owned(), path: "sm_80.ptx".into(), text: from.to_owned() }]
     }
 
     fn compiled() -> Compiled {
@@ -162,11 +155,7 @@ mod tests {
     }
 
     fn stale() -> Loaded {
-        Err(Unusable::Stale {
-            dir: "ptx".into(),
-            found: "old".to_owned(),
-            expected: "new".to_owned(),
-        })
+        Err(Unusable::Stale { dir: "ptx".into(), found: "old".to_owned(), expected: "new".to_owned() })
     }
 
     fn unwanted<T>() -> T {
@@ -183,14 +172,8 @@ mod tests {
         assert_eq!(text(&source), "compiled");
         let prebuilt = choose(Request::Prebuilt, unwanted, current).unwrap();
         assert_eq!(text(&prebuilt), "prebuilt");
-        assert!(matches!(
-            choose(Request::Source, does_not_compile, unwanted),
-            Err(Error::Source(_))
-        ));
-        assert!(matches!(
-            choose(Request::Prebuilt, unwanted, stale),
-            Err(Error::Prebuilt(_))
-        ));
+        assert!(matches!(choose(Request::Source, does_not_compile, unwanted), Err(Error::Source(_))));
+        assert!(matches!(choose(Request::Prebuilt, unwanted, stale), Err(Error::Prebuilt(_))));
     }
 
     #[test]
@@ -216,14 +199,8 @@ mod tests {
 
     #[test]
     fn stale_ptx_is_never_used_and_the_error_says_what_to_do() {
-        let error = choose(Request::Automatic, no_compiler, stale)
-            .unwrap_err()
-            .to_string();
-        for part in [
-            "rustup component add rust-src",
-            "from other sources",
-            "cargo xtask ptx",
-        ] {
+        let error = choose(Request::Automatic, no_compiler, stale).unwrap_err().to_string();
+        for part in ["rustup component add rust-src", "from other sources", "cargo xtask ptx"] {
             assert!(error.contains(part), "{part:?} is not in:\n{error}");
         }
         assert!(choose(Request::Automatic, does_not_compile, stale).is_err());

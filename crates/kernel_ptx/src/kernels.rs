@@ -51,10 +51,7 @@ impl Kernels {
     #[must_use]
     pub fn builder(&self) -> CudaBuilder {
         let builder = CudaBuilder::new(self.root.join("kernels"));
-        ARCHITECTURES
-            .iter()
-            .copied()
-            .fold(builder, CudaBuilder::arch)
+        ARCHITECTURES.iter().copied().fold(builder, CudaBuilder::arch)
     }
 
     /// Compiles them, from within a build script.

@@ -52,16 +52,9 @@ impl Prebuilt {
     pub fn load(&self, expected: &str) -> Result<Vec<Ptx>, Unusable> {
         let found = self.read(&self.hash_path())?;
         if found != expected {
-            return Err(Unusable::Stale {
-                dir: self.dir.clone(),
-                found,
-                expected: expected.to_owned(),
-            });
+            return Err(Unusable::Stale { dir: self.dir.clone(), found, expected: expected.to_owned() });
         }
-        self.archs
-            .iter()
-            .map(|arch| self.load_module(arch))
-            .collect()
+        self.archs.iter().map(|arch| self.load_module(arch)).collect()
     }
 
     fn load_module(&self, arch: &str) -> Result<Ptx, Unusable> {
@@ -113,10 +106,7 @@ impl Prebuilt {
 }
 
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Unusable {
-    move |source| Unusable::Unreadable {
-        path: path.to_owned(),
-        source,
-    }
+    move |source| Unusable::Unreadable { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -11,9 +11,7 @@ pub(crate) fn regenerate() -> anyhow::Result<()> {
     let kernels = kernels();
     let prebuilt = kernels.prebuilt();
     let compiler = DeviceCompiler::find()?;
-    let modules = builder(&kernels, &compiler)?
-        .copy_to(prebuilt.dir())
-        .build()?;
+    let modules = builder(&kernels, &compiler)?.copy_to(prebuilt.dir()).build()?;
     prebuilt.record(&kernels.hash()?, compiler.version())?;
     for module in modules {
         println!("{}: {} bytes", module.path.display(), module.text.len());
@@ -25,9 +23,7 @@ pub(crate) fn regenerate() -> anyhow::Result<()> {
 pub(crate) fn check() -> anyhow::Result<()> {
     let kernels = kernels();
     let prebuilt = kernels.prebuilt();
-    let committed = prebuilt
-        .load(&kernels.hash()?)
-        .context("run `cargo xtask ptx`")?;
+    let committed = prebuilt.load(&kernels.hash()?).context("run `cargo xtask ptx`")?;
     println!("ptx/ is from the present sources");
     let made_by = prebuilt.compiler()?;
     match DeviceCompiler::find() {
@@ -36,10 +32,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
             compare(&committed, &fresh)?;
             println!("{made_by} makes the same text of them");
         }
-        Ok(other) => println!(
-            "not compiled again: here is {}, it was {made_by}",
-            other.version()
-        ),
+        Ok(other) => println!("not compiled again: here is {}, it was {made_by}", other.version()),
         Err(_) => {
             println!("not compiled again: there is no compiler for GPU code here, it was {made_by}")
         }
@@ -50,10 +43,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 fn compare(committed: &[Ptx], fresh: &[Ptx]) -> anyhow::Result<()> {
     for (old, new) in committed.iter().zip(fresh) {
         let path = old.path.display();
-        ensure!(
-            old.text == new.text,
-            "{path} is not what the compiler makes; run `cargo xtask ptx`"
-        );
+        ensure!(old.text == new.text, "{path} is not what the compiler makes; run `cargo xtask ptx`");
     }
     Ok(())
 }
@@ -66,8 +56,7 @@ fn kernels() -> Kernels {
 /// Builds where the library's build script does, so that neither has to start from nothing.
 fn builder(kernels: &Kernels, compiler: &DeviceCompiler) -> anyhow::Result<CudaBuilder> {
     let program: PathBuf = std::env::current_exe()?;
-    let target_dir =
-        enclosing_target_dir(&program).context("this program is in no target directory")?;
+    let target_dir = enclosing_target_dir(&program).context("this program is in no target directory")?;
     let builder = kernels.builder().compiler(compiler.clone());
     Ok(builder.target_dir(target_dir.join("cuda_builder")))
 }

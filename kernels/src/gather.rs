@@ -1,8 +1,9 @@
 //! Gather: one thread per output element, which sums the taps that reach it.
 //!
 //! The residue of an output coordinate modulo the stride selects a phase, and with it the first tap and its input position; the
-//! others follow in constant steps, so there is no division per tap, and positions that no tap reaches cost nothing. Neighbouring
-//! threads compute neighbouring columns: at unit stride their loads are contiguous, and those of a weight are the same word.
+//! others follow in constant steps, so there is no division per tap, and positions that no tap reaches cost nothing. The threads of
+//! a row take its columns phase by phase: neighbours then read neighbouring inputs and the same weight, whatever the stride. The
+//! channels are the outer loop, because the taps of one channel lie close together in both tensors.
 //!
 //! Bitwise repeatable, needs no workspace and takes any geometry. Every product loads both of its factors, so the speed is that of
 //! the L1 cache: it is the plain kernel that the fast ones are compared with.
@@ -37,7 +38,7 @@ pub unsafe fn gather(
 /// # Safety
 /// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
 /// element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has at least
-/// `problem.outputs` threads.
+/// `problem.gather_threads` threads.
 #[kernel]
 pub unsafe fn gather_wide(
     problem: Problem,
@@ -54,7 +55,7 @@ pub unsafe fn gather_wide(
     }
 }
 
-/// Computes the output element at row-major position `index`, if there is one.
+/// Computes the output element of thread `index`, if it has one.
 #[inline(always)]
 unsafe fn gather_one<I: Index>(
     index: I,
@@ -65,11 +66,14 @@ unsafe fn gather_one<I: Index>(
     bias: *const f32,
     output: *mut f32,
 ) {
-    if index >= I::new(p.outputs) {
+    let [az, ay, ax] = &p.axes;
+    // Phases are padded to equal length, so the last threads of some have no column.
+    let (row, column) = index.divide(p.row_threads_divisor);
+    let (r, q) = column.divide(ax.positions_divisor);
+    let x = q.times(I::new(ax.stride)).plus(r);
+    if index >= I::new(p.gather_threads) || x >= I::new(ax.output) {
         return;
     }
-    let [az, ay, ax] = &p.axes;
-    let (row, x) = index.divide(ax.output_divisor);
     let (slice, y) = row.divide(ay.output_divisor);
     let (plane, z) = slice.divide(az.output_divisor);
     let (sample, channel) = plane.divide(p.out_channels_divisor);
@@ -77,7 +81,7 @@ unsafe fn gather_one<I: Index>(
     let in_per_group = I::new(p.in_per_group);
 
     // SAFETY: coordinates are within the output, and the table is the problem's.
-    let (taps_z, taps_y, taps_x) = unsafe { (az.taps(phases, z), ay.taps(phases, y), ax.taps(phases, x)) };
+    let (taps_z, taps_y, taps_x) = unsafe { (az.taps(phases, z), ay.taps(phases, y), ax.taps_of_phase(phases, r, q)) };
     let first_channel = sample.times(I::new(p.groups)).plus(group).times(in_per_group);
     let input_plane = I::new(p.input_plane).offset();
     // SAFETY: the first channel of this output's group, of this sample.
@@ -92,25 +96,26 @@ unsafe fn gather_one<I: Index>(
         // SAFETY: a bias has an element per output channel.
         sum = unsafe { mem::load_readonly(bias.add(channel.offset())) };
     }
-    taps_z.for_each(|kz, iz| {
-        taps_y.for_each(|ky, iy| {
-            let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
-            let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
-            taps_x.for_each(|kx, ix| {
-                // SAFETY: `for_each` yields positions within the kernel and within the input, and the channel steps stay
-                // within this sample's group.
-                unsafe {
-                    let mut x = input.add(input_row.plus(ix).offset());
-                    let mut w = weight.add(kernel_row.plus(kx).offset());
-                    for _ in 0..p.in_per_group as u32 {
-                        sum = math::fma(mem::load_readonly(x), mem::load_readonly(w), sum);
-                        x = x.wrapping_add(input_plane);
-                        w = w.wrapping_add(weight_step);
-                    }
-                }
+    let (mut input, mut weight) = (input, weight);
+    for _ in 0..p.in_per_group as u32 {
+        taps_z.for_each(|kz, iz| {
+            taps_y.for_each(|ky, iy| {
+                let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
+                let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
+                taps_x.for_each(|kx, ix| {
+                    // SAFETY: `for_each` yields positions within the kernel and within the input, of this channel.
+                    let (x, w) = unsafe {
+                        let x = mem::load_readonly(input.add(input_row.plus(ix).offset()));
+                        (x, mem::load_readonly(weight.add(kernel_row.plus(kx).offset())))
+                    };
+                    sum = math::fma(x, w, sum);
+                });
             });
         });
-    });
-    // SAFETY: `index` is within the output, and no other thread has it.
-    unsafe { mem::store(output.add(index.offset()), sum) };
+        input = input.wrapping_add(input_plane);
+        weight = weight.wrapping_add(weight_step);
+    }
+    let position = row.times(I::new(ax.output)).plus(x);
+    // SAFETY: the row and the column are within the output, and no other thread has both.
+    unsafe { mem::store(output.add(position.offset()), sum) };
 }

@@ -36,6 +36,8 @@ pub struct Axis {
     pub output_divisor: Divisor,
     /// Stride, as a divisor.
     pub stride_divisor: Divisor,
+    /// Output positions of the longest phase, as a divisor.
+    pub positions_divisor: Divisor,
     /// Input extent.
     pub input: u64,
     /// Output extent.
@@ -80,6 +82,10 @@ pub struct Problem {
     pub taps: u64,
     /// Number of output elements.
     pub outputs: u64,
+    /// Threads that `gather` needs for one output row, as a divisor: number of phases times positions of the longest one.
+    pub row_threads_divisor: Divisor,
+    /// Threads that `gather` needs.
+    pub gather_threads: u64,
 }
 
 /// The taps that reach one output position of one axis.
@@ -100,6 +106,16 @@ impl Axis {
     #[inline(always)]
     pub(crate) unsafe fn taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
         let (q, r) = o.divide(self.stride_divisor);
+        // SAFETY: the caller's promise.
+        unsafe { self.taps_of_phase(phases, r, q) }
+    }
+
+    /// The taps of the `q`-th output position of phase `r`.
+    ///
+    /// # Safety
+    /// As [`taps`](Self::taps), of that output position.
+    #[inline(always)]
+    pub(crate) unsafe fn taps_of_phase<I: Index>(&self, phases: *const Phase, r: I, q: I) -> Taps<I> {
         // SAFETY: the table has an entry for each remainder of an output position.
         let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
         // SAFETY: as above; an entry is four aligned words.

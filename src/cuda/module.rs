@@ -9,9 +9,17 @@ use cust::sys;
 
 use super::error::{CudaError, Status, check};
 
-mod embedded {
-    include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
+/// The kernels, compiled for one architecture and all after it.
+struct Ptx {
+    /// 80 for compute capability 8.0.
+    arch: u32,
+    /// What the compiler calls it, such as `sm_80`.
+    name: &'static str,
+    text: &'static str,
 }
+
+/// Oldest architecture first.
+static PTX: &[Ptx] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
 
 /// The kernels, loaded into a context.
 #[derive(Debug)]
@@ -46,7 +54,7 @@ impl Module {
         Self::load_ptx(ptx)
     }
 
-    fn load_ptx(ptx: &embedded::Ptx) -> Result<Self, CudaError> {
+    fn load_ptx(ptx: &Ptx) -> Result<Self, CudaError> {
         const LOG_BYTES: usize = 16 << 10;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options =
@@ -120,13 +128,13 @@ impl Kernel {
 }
 
 /// The PTX for the newest compute capability that is not above the device's; a device runs the PTX of all before it.
-fn choose(capability: (u32, u32)) -> Option<&'static embedded::Ptx> {
-    let candidates = embedded::PTX.iter().filter(|ptx| split(ptx.capability) <= capability);
-    candidates.max_by_key(|ptx| ptx.capability)
+fn choose(capability: (u32, u32)) -> Option<&'static Ptx> {
+    let candidates = PTX.iter().filter(|ptx| split(ptx.arch) <= capability);
+    candidates.max_by_key(|ptx| ptx.arch)
 }
 
 fn oldest() -> (u32, u32) {
-    split(embedded::PTX.iter().map(|ptx| ptx.capability).min().unwrap_or(0))
+    split(PTX.iter().map(|ptx| ptx.arch).min().unwrap_or(0))
 }
 
 /// `86` is compute capability 8.6.
@@ -134,14 +142,14 @@ fn split(capability: u32) -> (u32, u32) {
     (capability / 10, capability % 10)
 }
 
-fn explain(ptx: &embedded::Ptx, status: Status, log: &[u8]) -> CudaError {
+fn explain(ptx: &Ptx, status: Status, log: &[u8]) -> CudaError {
     let mut version = 0;
     // SAFETY: writes one integer. Without an answer the error says version 0.0, next to what the driver said.
     let _ = unsafe { sys::cuDriverGetVersion(&mut version) };
     let version = version as u32;
     let ptx_version = ptx.text.lines().find_map(|line| line.trim().strip_prefix(".version "));
     CudaError::PtxRefused {
-        target: ptx.target.to_owned(),
+        target: ptx.name.to_owned(),
         ptx_version: ptx_version.unwrap_or("unknown").to_owned(),
         driver: (version / 1000, version % 1000 / 10),
         status,

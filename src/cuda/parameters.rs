@@ -42,6 +42,8 @@ impl Parameters {
             output_plane: volume(|axis| axis.output),
             taps: volume(|axis| axis.kernel),
             outputs: problem.output_shape().len() as u64,
+            row_threads_divisor: kernels::Divisor::new(row_threads(problem) as u64),
+            gather_threads: gather_threads(problem) as u64,
         };
         Self { problem: problem_parameters, phases, wide: needs_64_bits(problem) }
     }
@@ -52,6 +54,7 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         input_divisor: kernels::Divisor::new(axis.input as u64),
         output_divisor: kernels::Divisor::new(axis.output as u64),
         stride_divisor: kernels::Divisor::new(axis.stride as u64),
+        positions_divisor: kernels::Divisor::new(axis.output.div_ceil(axis.stride) as u64),
         input: axis.input as u64,
         output: axis.output as u64,
         kernel: axis.kernel as u64,
@@ -62,6 +65,18 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         input_step: axis.input_step() as u64,
         first_phase: first_phase as u64,
     }
+}
+
+/// Threads that the gather kernel needs for one output row: its phases, all as long as the longest.
+fn row_threads(problem: &Problem<3>) -> u128 {
+    let row = problem.axes()[2];
+    row.stride.min(row.output) as u128 * row.output.div_ceil(row.stride) as u128
+}
+
+/// Threads that the gather kernel needs.
+pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
+    let rows = problem.output_shape().len() / problem.axes()[2].output;
+    rows as u128 * row_threads(problem)
 }
 
 /// The limits of the kernels: extents and channels of a group are counted in 32 bits.
@@ -86,6 +101,7 @@ fn needs_64_bits(problem: &Problem<3>) -> bool {
         elements(problem.input_shape()),
         elements(problem.weight_shape()),
         elements(problem.output_shape()),
+        gather_threads(problem),
         problem.batch() as u128 * problem.out_channels() as u128 * positions,
     ];
     let reach = |axis: &Axis| {

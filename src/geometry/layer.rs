@@ -28,16 +28,8 @@ pub enum AutoPad {
     SameLower,
 }
 
-/// What decides the output extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Target<const D: usize> {
-    /// Padding and output padding.
-    Padding,
-    /// PyTorch's `output_size`: padding stays, output padding is chosen to reach it.
-    Size([usize; D]),
-    /// ONNX' `output_shape`: padding is chosen to reach it.
-    Shape([usize; D]),
-}
+/// The largest extent and padding of an axis: half the range of an `isize`, so that `output position + pad_begin` fits too.
+const MAX_EXTENT: usize = isize::MAX as usize / 2;
 
 /// The parameters of a transposed convolution over `D` = 1, 2 or 3 spatial axes, with PyTorch's meaning and defaults.
 ///
@@ -69,7 +61,10 @@ struct Parameters<const D: usize> {
     padding: [[usize; 2]; D],
     output_padding: [usize; D],
     auto_pad: AutoPad,
-    target: Target<D>,
+    /// PyTorch's: padding stays, output padding is chosen to reach it.
+    output_size: Option<[usize; D]>,
+    /// ONNX': padding is chosen to reach it.
+    output_shape: Option<[usize; D]>,
 }
 
 /// Collects the parameters of a [`ConvTranspose`]; [`build`](Self::build) checks them.
@@ -122,7 +117,7 @@ impl<const D: usize> ConvTransposeBuilder<D> {
     /// The padding is kept as given, so only `stride` different extents are in reach, and the output positions that the input
     /// reaches do not shift. ONNX' [`output_shape`](Self::output_shape) chooses the padding instead.
     pub fn output_size(mut self, output_size: [usize; D]) -> Self {
-        self.parameters.target = Target::Size(output_size);
+        self.parameters.output_size = Some(output_size);
         self
     }
 
@@ -132,7 +127,7 @@ impl<const D: usize> ConvTransposeBuilder<D> {
     /// [`auto_pad`](Self::auto_pad) says, the smaller half rounded down. A negative total adds positions that hold only the bias.
     /// PyTorch's [`output_size`](Self::output_size) keeps the padding instead.
     pub fn output_shape(mut self, output_shape: [usize; D]) -> Self {
-        self.parameters.target = Target::Shape(output_shape);
+        self.parameters.output_shape = Some(output_shape);
         self
     }
 
@@ -194,14 +189,17 @@ impl<const D: usize> Parameters<D> {
         let conflict = |first, second, reason| Err(GeometryError::Conflict { first, second, reason });
         let padded = self.padding != [[0, 0]; D];
         let pads_itself = self.auto_pad != AutoPad::NotSet;
-        match self.target {
-            Target::Size(_) if self.output_padding != [0; D] => {
+        match (self.output_size, self.output_shape) {
+            (Some(_), Some(_)) => {
+                conflict(Argument::OutputSize, Argument::OutputShape, "both decide the output extent")
+            }
+            (Some(_), None) if self.output_padding != [0; D] => {
                 conflict(Argument::OutputSize, Argument::OutputPadding, "output_size chooses the output padding")
             }
-            Target::Size(_) if pads_itself => {
+            (Some(_), None) if pads_itself => {
                 conflict(Argument::OutputSize, Argument::AutoPad, "both decide the output extent")
             }
-            Target::Shape(_) if padded => {
+            (None, Some(_)) if padded => {
                 conflict(Argument::OutputShape, Argument::Padding, "output_shape chooses the padding")
             }
             _ if padded && pads_itself => {
@@ -223,21 +221,22 @@ impl<const D: usize> Parameters<D> {
     fn resolve(&self, axis: usize, input: usize, full: i128) -> Result<(i128, i128), GeometryError> {
         let [begin, end] = self.padding[axis].map(|padding| padding as i128);
         let output_padding = self.output_padding[axis] as i128;
-        match (self.target, self.auto_pad) {
-            (Target::Size(size), _) => {
-                let (value, min) = (size[axis], full - begin - end);
-                let max = min + self.stride[axis] as i128 - 1;
-                if !(min..=max).contains(&(value as i128)) {
-                    return Err(GeometryError::OutputSize { axis, value, input, min, max });
-                }
-                Ok((begin, value as i128))
+        if let Some(size) = self.output_size {
+            let (value, min) = (size[axis], full - begin - end);
+            let max = min + self.stride[axis] as i128 - 1;
+            if !(min..=max).contains(&(value as i128)) {
+                return Err(GeometryError::OutputSize { axis, value, input, min, max });
             }
-            (Target::Shape(shape), _) => Ok(self.pad_to(shape[axis] as i128, full + output_padding)),
-            (Target::Padding, AutoPad::SameUpper | AutoPad::SameLower) => {
-                Ok(self.pad_to(input as i128 * self.stride[axis] as i128, full + output_padding))
-            }
-            (Target::Padding, AutoPad::NotSet | AutoPad::Valid) => Ok((begin, full - begin - end + output_padding)),
+            return Ok((begin, value as i128));
         }
+        let full = full + output_padding;
+        Ok(match (self.output_shape, self.auto_pad) {
+            (Some(shape), _) => self.pad_to(shape[axis] as i128, full),
+            (None, AutoPad::SameUpper | AutoPad::SameLower) => {
+                self.pad_to(input as i128 * self.stride[axis] as i128, full)
+            }
+            (None, AutoPad::NotSet | AutoPad::Valid) => (begin, full - begin - end),
+        })
     }
 
     /// Splits the padding that brings `full` down to `output` as ONNX says.
@@ -248,15 +247,15 @@ impl<const D: usize> Parameters<D> {
         (begin, output)
     }
 
+    /// The axis for an input of this extent, if none of its positions is beyond [`MAX_EXTENT`].
     fn resolve_axis(&self, axis: usize, input: usize) -> Result<Axis, GeometryError> {
-        let overflow = GeometryError::Overflow { argument: Argument::Output, limit: isize::MAX as usize };
+        let overflow = GeometryError::Overflow { argument: Argument::Output, limit: MAX_EXTENT };
         let full = self.full_extent(axis, input).ok_or_else(|| overflow.clone())?;
         let (pad_begin, output) = self.resolve(axis, input, full)?;
         if output < 1 {
             return Err(GeometryError::OutputExtent { axis, extent: output });
         }
-        // Half the range, so that `output position + pad_begin` cannot overflow either.
-        let limit = (isize::MAX / 2) as i128;
+        let limit = MAX_EXTENT as i128;
         if output > limit || pad_begin.abs() > limit || full > limit {
             return Err(overflow);
         }
@@ -285,7 +284,8 @@ impl<const D: usize> ConvTranspose<D> {
                 padding: [[0, 0]; D],
                 output_padding: [0; D],
                 auto_pad: AutoPad::NotSet,
-                target: Target::Padding,
+                output_size: None,
+                output_shape: None,
             },
         }
     }

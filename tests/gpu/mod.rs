@@ -2,13 +2,16 @@
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
-use std::{io::Write as _, path::Path};
+#[path = "../report/mod.rs"]
+mod report;
 
 use conv_transpose::{
     ConvTranspose, Shape, Tensor,
     cuda::{CudaError, Device},
     oracle,
 };
+use report::machine_has_gpu;
+pub use report::say;
 
 /// The first GPU; `None`, said on standard error, on a machine that has none.
 ///
@@ -23,16 +26,6 @@ pub fn device(test: &str) -> Option<Device> {
         }
         Err(reason) => panic!("this machine has a GPU, but: {reason}"),
     }
-}
-
-/// Whether the driver of an NVIDIA GPU shows itself, natively or under WSL.
-pub fn machine_has_gpu() -> bool {
-    ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
-}
-
-/// Writes a line to standard error, past the test harness, which captures `eprintln!`.
-pub fn say(line: &str) {
-    std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("standard error is open");
 }
 
 /// A tensor of small whole numbers, different for each seed, whose sums of products are exact in `f32`.

@@ -65,10 +65,7 @@ fn open_first(names: &[&'static str]) -> Result<Driver, NoDriver> {
         // SAFETY: the only code this runs is the initialisers of NVIDIA's driver library, which have no requirements.
         match unsafe { Library::new(name) } {
             Ok(library) => return Ok(Driver { library, name }),
-            Err(error) => attempts.push(Attempt {
-                library: name,
-                reason: error.to_string(),
-            }),
+            Err(error) => attempts.push(Attempt { library: name, reason: error.to_string() }),
         }
     }
     Err(NoDriver { attempts })
@@ -105,10 +102,7 @@ impl Driver {
         // SAFETY: the caller vouches for the type; the library is never closed, so a copy of the pointer stays valid.
         match unsafe { self.library.get::<F>(name) } {
             Ok(symbol) => Ok(*symbol),
-            Err(error) => Err(MissingSymbol {
-                name: name.to_string_lossy().into_owned(),
-                reason: error.to_string(),
-            }),
+            Err(error) => Err(MissingSymbol { name: name.to_string_lossy().into_owned(), reason: error.to_string() }),
         }
     }
 }
@@ -152,11 +146,6 @@ mod tests {
         let library = open_first(&["libc.so.6"]).unwrap();
         // SAFETY: the symbol does not exist, so nothing is ever called through the type.
         let found = unsafe { library.symbol::<unsafe extern "C" fn()>(c"cuNoSuchFunction") };
-        assert!(
-            found
-                .unwrap_err()
-                .to_string()
-                .contains("`cuNoSuchFunction`")
-        );
+        assert!(found.unwrap_err().to_string().contains("`cuNoSuchFunction`"));
     }
 }

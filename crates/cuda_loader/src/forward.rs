@@ -8,11 +8,10 @@ use std::sync::OnceLock;
 
 use cust_raw::{
     CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
-    CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC,
-    CUDA_TEXTURE_DESC, CUarray, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent,
-    CUexternalMemory, CUfunc_cache, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec,
-    CUgraphNode, CUgraphNodeType, CUhostFn, CUjit_option, CUjitInputType, CUlimit, CUlinkState,
-    CUmem_advise, CUmodule, CUoccupancyB2DSize, CUpointer_attribute, CUresult, CUsharedconfig,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray,
+    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUexternalMemory, CUfunc_cache, CUfunction,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUgraphNodeType, CUhostFn, CUjit_option, CUjitInputType,
+    CUlimit, CUlinkState, CUmem_advise, CUmodule, CUoccupancyB2DSize, CUpointer_attribute, CUresult, CUsharedconfig,
     CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, CUsurfObject, CUtexObject,
 };
 
@@ -273,10 +272,8 @@ mod tests {
         };
         let declared = functions_declared_in(&cust_raw.join("src/cuda.rs"));
         let mentioned = words_below(&cust.join("src"));
-        let missing: Vec<_> = mentioned
-            .intersection(&declared)
-            .filter(|name| !NAMES.contains(&name.as_str()))
-            .collect();
+        let missing: Vec<_> =
+            mentioned.intersection(&declared).filter(|name| !NAMES.contains(&name.as_str())).collect();
         assert!(mentioned.contains("cuInit"), "cust's source was not read");
         assert!(missing.is_empty(), "no forwarder for {missing:?}");
     }
@@ -284,12 +281,7 @@ mod tests {
     /// Where cargo keeps a package's source.
     fn package_dir(name: &str) -> Option<PathBuf> {
         let output = Command::new(env!("CARGO"))
-            .args([
-                "metadata",
-                "--format-version=1",
-                "--offline",
-                "--manifest-path",
-            ])
+            .args(["metadata", "--format-version=1", "--offline", "--manifest-path"])
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
             .output()
             .ok()?;
@@ -303,9 +295,7 @@ mod tests {
     fn functions_declared_in(bindings: &Path) -> BTreeSet<String> {
         let text = fs::read_to_string(bindings).unwrap();
         let declarations = text.split("pub fn ").skip(1);
-        declarations
-            .filter_map(|rest| words(rest).next().map(str::to_owned))
-            .collect()
+        declarations.filter_map(|rest| words(rest).next().map(str::to_owned)).collect()
     }
 
     fn words_below(dir: &Path) -> BTreeSet<String> {

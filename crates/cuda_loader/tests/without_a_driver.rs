@@ -27,11 +27,7 @@ fn cust_errors_can_be_printed_without_a_driver() {
 #[cfg(target_os = "linux")]
 fn this_program_does_not_need_libcuda_to_start() {
     let program = std::env::current_exe().expect("a test knows its own path");
-    let output = match std::process::Command::new("readelf")
-        .arg("-d")
-        .arg(program)
-        .output()
-    {
+    let output = match std::process::Command::new("readelf").arg("-d").arg(program).output() {
         Ok(output) if output.status.success() => output,
         _ => return eprintln!("skipped: readelf does not run here"),
     };

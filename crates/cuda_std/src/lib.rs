@@ -25,11 +25,11 @@
 //!
 //! A crate of kernels starts with
 //!
-//! ```ignore
+//! ```text
 //! #![no_std]
 //! #![cfg_attr(
 //!     target_arch = "nvptx64",
-//!     feature(abi_ptx, stdarch_nvptx, asm_experimental_arch)
+//!     feature(abi_ptx, asm_experimental_arch)
 //! )]
 //! ```
 #![no_std]

@@ -14,7 +14,7 @@ use crate::{
         memory::DeviceMemory,
         module::Kernel,
         operands::Operands,
-        parameters::{BLOCK, Parameters, blocks, check_grid, check_limits},
+        parameters::{BLOCK, Parameters, blocks, check_grid, check_limits, gather_threads},
     },
 };
 
@@ -31,7 +31,7 @@ struct Gather {
 
 fn can_implement(problem: &Problem<3>) -> Result<(), Unsupported> {
     check_limits(problem)?;
-    check_grid(problem.output_shape().len() as u128)
+    check_grid(gather_threads(problem))
 }
 
 fn prepare(device: &Device, problem: &Problem<3>) -> Result<Box<dyn Prepared>, CudaError> {
@@ -62,6 +62,6 @@ impl Prepared for Gather {
             (&raw mut output).cast(),
         ];
         // SAFETY: the arguments are the kernel's; the caller vouches for the operands, stream and context.
-        unsafe { self.kernel.launch(stream, blocks(problem.outputs), BLOCK, &mut arguments) }
+        unsafe { self.kernel.launch(stream, blocks(problem.gather_threads), BLOCK, &mut arguments) }
     }
 }

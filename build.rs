@@ -1,0 +1,63 @@
+//! Embeds the kernels: writes `ptx.rs` into `OUT_DIR`, a table of PTX modules that the library includes.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "cuda")]
+    if let Err(error) = embed::embed_kernels() {
+        // The message has lines and is for people; a panic would wrap it in debris.
+        eprintln!("\nno PTX for the kernels of conv-transpose\n\n{error}\n");
+        std::process::exit(1);
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod embed {
+    use std::error::Error;
+    use std::fmt::Write as _;
+    use std::path::{Path, PathBuf};
+    use std::{env, fs};
+
+    use cuda_builder::{DeviceCompiler, Ptx};
+    use kernel_ptx::{Kernels, REQUEST, Request, choose};
+
+    pub(crate) fn embed_kernels() -> Result<(), Box<dyn Error>> {
+        let kernels = Kernels::new(variable("CARGO_MANIFEST_DIR")?);
+        print_what_decides(&kernels);
+        let hash = kernels.hash()?;
+        let choice = choose(Request::from_env()?, || kernels.compile(), || kernels.prebuilt().load(&hash))?;
+        for line in choice.warning.iter().flat_map(|warning| warning.lines()) {
+            println!("cargo::warning={line}");
+        }
+        write_table(&choice.modules, &variable("OUT_DIR")?)
+    }
+
+    fn print_what_decides(kernels: &Kernels) {
+        kernels.sources().print_rerun_if_changed();
+        println!("cargo::rerun-if-changed={}", kernels.prebuilt().dir().display());
+        println!("cargo::rerun-if-env-changed={REQUEST}");
+        DeviceCompiler::print_rerun_if_env_changed();
+    }
+
+    fn variable(name: &str) -> Result<PathBuf, Box<dyn Error>> {
+        let value = env::var_os(name).ok_or_else(|| format!("cargo did not set {name}"))?;
+        Ok(value.into())
+    }
+
+    /// An expression, `&[Ptx { arch, name, text }, ..]`, oldest architecture first; whoever includes it says what a `Ptx`
+    /// is.
+    fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
+        let mut table = "&[\n".to_owned();
+        for Ptx { arch, text, .. } in modules {
+            let file = format!("{arch}.ptx");
+            fs::write(out_dir.join(&file), text)?;
+            let number: String = arch.chars().filter(char::is_ascii_digit).collect();
+            writeln!(
+                table,
+                "    Ptx {{ arch: {number}, name: {arch:?}, text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},"
+            )?;
+        }
+        table.push_str("]\n");
+        fs::write(out_dir.join("ptx.rs"), table)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! A crate of kernels becomes PTX, when there is a compiler for it.
+
+use std::path::{Path, PathBuf};
+
+use cuda_builder::{CudaBuilder, DeviceCompiler, Error, Ptx};
+
+/// The target directory of the builds that users make, so that `core` is compiled once for all of them.
+fn target_dir() -> PathBuf {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    scratch.parent().expect("it lies in the target directory").join("cuda_builder")
+}
+
+fn compiler() -> Option<DeviceCompiler> {
+    match DeviceCompiler::find() {
+        Ok(compiler) => Some(compiler),
+        Err(none) => {
+            eprintln!("skipped: {none}");
+            None
+        }
+    }
+}
+
+fn fixture(name: &str) -> CudaBuilder {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    CudaBuilder::new(fixture).target_dir(target_dir())
+}
+
+#[test]
+fn every_primitive_compiles_for_every_generation() {
+    let Some(compiler) = compiler() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let builder = fixture("fixture").compiler(compiler).copy_to(out.path());
+    let modules = builder.arch("sm_70").arch("sm_80").arch("sm_90a").build().unwrap();
+    for ptx in &modules {
+        check_module(ptx);
+    }
+    // The oldest that each architecture has, so that old drivers load them.
+    let versions: Vec<_> = modules.iter().map(version).collect();
+    assert_eq!(versions, [".version 6.0", ".version 7.0", ".version 8.0"]);
+}
+
+fn check_module(ptx: &Ptx) {
+    assert_eq!(std::fs::read_to_string(&ptx.path).unwrap(), ptx.text);
+    for part in [
+        &format!(".target {}", ptx.arch),
+        ".visible .entry line(",
+        ".maxntid 128\n.minnctapersm 8\n{",
+        ".maxntid 128\n{",
+        "fma.rn.f32",
+        "bar.sync",
+        "shfl.sync.bfly.b32",
+        "vote.sync.ballot.b32",
+        "red.relaxed.gpu.global.add.f32",
+        "ld.global.nc.v2.f32",
+        "ld.shared.v4.u32",
+        "trap;",
+    ] {
+        assert!(ptx.text.contains(part), "{part:?} is not in\n{}", ptx.text);
+    }
+}
+
+fn version(ptx: &Ptx) -> &str {
+    let mut lines = ptx.text.lines();
+    lines.find(|line| line.starts_with(".version")).expect("PTX begins with its version")
+}
+
+#[test]
+fn a_mistake_in_a_kernel_is_shown_as_the_compiler_shows_it() {
+    let Some(compiler) = compiler() else { return };
+    let broken = tempfile::tempdir().unwrap();
+    let manifest = "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n";
+    std::fs::create_dir(broken.path().join("src")).unwrap();
+    std::fs::write(broken.path().join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(broken.path().join("src/lib.rs"), "#![no_std]\nfn f() { missing() }\n").unwrap();
+    let builder = CudaBuilder::new(broken.path()).target_dir(target_dir());
+    match builder.compiler(compiler).arch("sm_80").build() {
+        Err(Error::Compile { output, .. }) => assert!(output.contains("`missing`"), "{output}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,58 @@
+//! The algorithms of the CUDA backend as engines.
+
+use std::sync::OnceLock;
+
+use conv_transpose::{
+    ConvTranspose, Tensor,
+    cuda::{Algorithm, CudaError, Device, Options, Plan},
+};
+use cust::stream::{Stream, StreamFlags};
+
+use super::{Engine, poisoned};
+use crate::geometries::Stop;
+
+/// One algorithm on the first GPU.
+pub struct Cuda<const SCATTER: bool> {
+    device: Device,
+    stream: Stream,
+}
+
+/// The gather kernels.
+pub type Gather = Cuda<false>;
+/// The scatter kernels.
+pub type Scatter = Cuda<true>;
+
+impl<const SCATTER: bool> Engine for Cuda<SCATTER> {
+    const NAME: &'static str = if SCATTER { "cuda scatter" } else { "cuda gather" };
+    const REPEATABLE: bool = !SCATTER;
+    const NEEDS_GPU: bool = true;
+
+    fn start() -> Result<Self, String> {
+        let device = shared_device().map_err(|error| error.to_string())?;
+        device.make_current().map_err(|error| error.to_string())?;
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(|error| error.to_string())?;
+        Ok(Self { device, stream })
+    }
+
+    fn forward<const D: usize>(
+        &self,
+        layer: &ConvTranspose<D>,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Result<Vec<f32>, Stop> {
+        let algorithm = if SCATTER { Algorithm::Scatter } else { Algorithm::Gather };
+        let plan = Plan::new(&self.device, layer, input.shape(), Options::default().algorithm(algorithm))?;
+        let [input, weight] = [self.device.upload(input)?, self.device.upload(weight)?];
+        let bias = bias.map(|bias| self.device.upload_slice(bias)).transpose().map_err(conv_transpose::Error::from)?;
+        let mut output = self.device.upload(&poisoned(plan.output_shape()))?;
+        plan.forward(&self.stream, &input, &weight, bias.as_deref(), &mut output)?;
+        Ok(output.download(&self.stream)?.into_vec())
+    }
+}
+
+/// One device for all tests of a process: loading the kernels takes a while.
+fn shared_device() -> Result<Device, CudaError> {
+    static DEVICE: OnceLock<Result<Device, CudaError>> = OnceLock::new();
+    DEVICE.get_or_init(|| Device::new(0)).clone()
+}

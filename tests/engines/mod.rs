@@ -1,0 +1,183 @@
+//! The engines: everything that computes a transposed convolution, behind one face.
+//!
+//! A new engine is a type that implements [`Engine`] and a line in [`on_every_engine`]. Every property, every named case and the
+//! whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard error; one that needs a GPU
+//! fails instead, if the machine has one.
+
+#![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
+
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[path = "../report/mod.rs"]
+mod report;
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use conv_transpose::{ConvTranspose, Error, Shape, Tensor, cpu};
+
+use crate::geometries::{Draw, Failure, Stop, Tally};
+use report::{machine_has_gpu, say};
+
+/// Something that computes a transposed convolution in `f32`.
+pub trait Engine: Sized {
+    /// What reports call it.
+    const NAME: &'static str;
+
+    /// Whether the same call gives the same bits every time.
+    const REPEATABLE: bool = true;
+
+    /// Whether it may be missing only on a machine without a GPU.
+    const NEEDS_GPU: bool = false;
+
+    /// The largest relative error of one of its operations; 2^-24 for `f32` rounded to nearest.
+    const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+
+    /// The random cases that it gets where others get `usual` ones. An engine that is slow takes fewer.
+    fn draw(usual: u32) -> Draw {
+        Draw::usual(usual)
+    }
+
+    /// Makes it ready, or says why this machine cannot run it.
+    fn start() -> Result<Self, String>;
+
+    /// The output for the given tensors. Each output element must hold NaN before the engine computes it, see [`poisoned`].
+    fn forward<const D: usize>(
+        &self,
+        layer: &ConvTranspose<D>,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Result<Vec<f32>, Stop>;
+}
+
+/// An output that no engine has written yet: a forgotten element stays NaN, and NaN equals nothing.
+pub fn poisoned<const D: usize>(shape: Shape<D>) -> Tensor<f32, D> {
+    Tensor::filled(shape, f32::NAN).unwrap()
+}
+
+/// Every test of every engine takes only what the library takes, so any error is a failure.
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(format!("refused: {error}"))
+    }
+}
+
+/// The CPU backend.
+pub struct Cpu;
+
+impl Engine for Cpu {
+    const NAME: &'static str = "cpu";
+
+    fn start() -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn forward<const D: usize>(
+        &self,
+        layer: &ConvTranspose<D>,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Result<Vec<f32>, Stop> {
+        let plan = cpu::Plan::new(layer, input.shape())?;
+        let mut output = poisoned(plan.output_shape());
+        plan.forward(input, weight, bias, &mut output)?;
+        Ok(output.into_vec())
+    }
+}
+
+/// Stamps the given functions of this file's root as tests of every engine: the one list of engines.
+///
+/// `in_1d_2d_3d` takes functions `fn<E: Engine, const D: usize>(&E) -> Result<Tally, Failure>`, and `once` takes functions
+/// `fn<E: Engine>(&E) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with `--ignored`.
+macro_rules! on_every_engine {
+    ($how:ident: $($property:ident),+ $(,)?) => {
+        mod cpu {
+            on_engine!($how, $crate::engines::Cpu: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_gather {
+            on_engine!($how, $crate::engines::cuda::Gather: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_scatter {
+            on_engine!($how, $crate::engines::cuda::Scatter: $($property),+);
+        }
+    };
+}
+
+macro_rules! on_engine {
+    (in_1d_2d_3d, $engine:ty: $($property:ident),+) => {$(
+        mod $property {
+            #[test]
+            fn in_1d() {
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 1d"), $crate::$property::<_, 1>);
+            }
+
+            #[test]
+            fn in_2d() {
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 2d"), $crate::$property::<_, 2>);
+            }
+
+            #[test]
+            fn in_3d() {
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 3d"), $crate::$property::<_, 3>);
+            }
+        }
+    )+};
+    (large, $engine:ty: $($property:ident),+) => {$(
+        #[test]
+        #[ignore = "takes 9 GB of memory"]
+        fn $property() {
+            $crate::engines::run::<$engine>(stringify!($property), $crate::$property);
+        }
+    )+};
+    (once, $engine:ty: $($property:ident),+) => {$(
+        #[test]
+        fn $property() {
+            $crate::engines::run::<$engine>(stringify!($property), $crate::$property);
+        }
+    )+};
+}
+
+/// Runs one test on one engine and reports how many cases ran.
+///
+/// # Panics
+/// If the test fails, if it ran on no case at all, or if the engine is missing where it may not be.
+pub fn run<E: Engine>(test: &str, property: impl FnOnce(&E) -> Result<Tally, Failure>) {
+    let report = attempt(test, machine_has_gpu(), property);
+    match report {
+        Ok(line) => say(&line),
+        Err(reason) => panic!("{} {test}: {reason}", E::NAME),
+    }
+}
+
+/// The line to report, or the reason to fail.
+pub fn attempt<E: Engine>(
+    test: &str,
+    machine_has_gpu: bool,
+    property: impl FnOnce(&E) -> Result<Tally, Failure>,
+) -> Result<String, String> {
+    let engine = match E::start() {
+        Ok(engine) => engine,
+        Err(reason) if E::NEEDS_GPU && !machine_has_gpu => return Ok(format!("{} {test}: skipped: {reason}", E::NAME)),
+        Err(reason) => return Err(format!("this machine should run it, but: {reason}")),
+    };
+    let start = Instant::now();
+    let Tally { ran, unsupported } = property(&engine).map_err(|failure| failure.to_string())?;
+    if ran == 0 {
+        return Err(format!("no case ran; {unsupported} are not supported"));
+    }
+    let mut line = format!("{} {test}: {ran} cases in {}", E::NAME, milliseconds(start.elapsed()));
+    if unsupported > 0 {
+        write!(line, ", {unsupported} more not supported").unwrap();
+    }
+    Ok(line)
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{} ms", time.as_millis())
+}

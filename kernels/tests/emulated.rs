@@ -90,7 +90,7 @@ fn a_weight_that_is_too_short_is_caught() {
 #[test]
 fn a_thread_too_many_is_caught() {
     let mut device = Device::new(&doubling());
-    device.claim_gather_threads(17);
+    device.problem.gather_threads += 1;
     let fault = device.gather("gather", |launch| launch).unwrap_err();
     assert_eq!(fault.thread.unwrap().thread.x, 16);
     assert!(matches!(fault.kind, FaultKind::OutOfBounds { near: Some((place, _)), .. } if place.buffer == "input"));

@@ -45,8 +45,10 @@ fn out_of_bounds_is_reported_and_in_bounds_is_not() {
     let fault = run_increment(9, 10, 10).unwrap_err();
     let at = fault.thread.unwrap();
     assert_eq!((at.block, at.thread), (Dim3 { x: 2, y: 0, z: 0 }, Dim3 { x: 1, y: 0, z: 0 }));
-    assert!(matches!(&fault.kind, FaultKind::OutOfBounds { access: Access::ReadOnlyLoad, bytes: 4, near: Some(near), .. }
-        if *near == (global("input", 36), 36)));
+    assert!(
+        matches!(&fault.kind, FaultKind::OutOfBounds { access: Access::ReadOnlyLoad, bytes: 4, near: Some(near), .. }
+        if *near == (global("input", 36), 36))
+    );
     let fault = run_increment(10, 9, 10).unwrap_err();
     assert!(matches!(&fault.kind, FaultKind::OutOfBounds { access: Access::Write, near: Some(near), .. }
         if *near == (global("output", 36), 36)));

@@ -113,7 +113,7 @@ impl Case {
         self.outputs() / self.axes[2].output * self.row_threads()
     }
 
-    fn scatter_threads(&self) -> usize {
+    pub fn scatter_threads(&self) -> usize {
         self.batch * self.out_channels() * self.volume(|axis| axis.input)
     }
 
@@ -182,8 +182,8 @@ fn pairs(first: usize, second: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// A case in the memory of the emulator.
 pub struct Device {
-    pub memory: Memory,
-    problem: kernels::Problem,
+    memory: Memory,
+    pub problem: kernels::Problem,
     phases: *const kernels::Phase,
     input: *const f32,
     weight: *const f32,
@@ -208,11 +208,6 @@ impl Device {
             outputs: case.outputs() as u32,
             scatter_threads: case.scatter_threads() as u64,
         }
-    }
-
-    /// Makes `gather` believe that it has another number of threads.
-    pub fn claim_gather_threads(&mut self, threads: u32) {
-        self.problem.gather_threads = threads.into();
     }
 
     /// Runs `gather` or `gather_wide`.

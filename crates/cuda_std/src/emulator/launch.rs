@@ -10,7 +10,7 @@ use super::dim3::Dim3;
 use super::fault::{Fault, FaultKind};
 use super::memory::Memory;
 use super::schedule::Crew;
-use super::state::{self, State, Stop};
+use super::state::{self, State};
 use crate::entry::Entry;
 
 /// The most threads of a block on any GPU.
@@ -116,8 +116,8 @@ impl Launch {
             return Err(refused("a kernel is running on this host thread".to_owned()));
         }
         let running = Running::begin(memory, |memory| State::new(name, self, threads, memory));
-        let outcome = run_blocks(&mut Crew::new(&kernel, threads, self.stack_bytes), blocks);
-        running.end(outcome)
+        run_blocks(&mut Crew::new(&kernel, threads, self.stack_bytes), blocks);
+        running.end()
     }
 
     /// Runs a kernel of a table of entries, with pointers to its arguments as `cuLaunchKernel` takes them.
@@ -164,9 +164,10 @@ fn refusal(kernel: &str, reason: String) -> Box<Fault> {
     Box::new(Fault { kernel: kernel.to_owned(), thread: None, location: None, kind })
 }
 
-fn run_blocks<K: Fn()>(crew: &mut Crew<'_, K>, blocks: u32) -> Result<(), Stop> {
+/// Runs the blocks, until one stops the launch.
+fn run_blocks<K: Fn()>(crew: &mut Crew<'_, K>, blocks: u32) {
     let order = state::with(|state| state.block_order(blocks)).unwrap_or_default();
-    order.into_iter().try_for_each(|block| crew.run_block(block))
+    let _ = order.into_iter().try_for_each(|block| crew.run_block(block));
 }
 
 /// The memory is lent to the running launch; it returns to its owner however the launch ends.
@@ -180,12 +181,9 @@ impl<'a> Running<'a> {
         Self { memory }
     }
 
-    fn end(self, outcome: Result<(), Stop>) -> Result<(), Box<Fault>> {
-        let fault = state::with(|state| state.fault.take()).flatten();
-        match (outcome, fault) {
-            (Err(Stop), Some(fault)) => Err(fault),
-            _ => Ok(()),
-        }
+    /// The fault, if there was one: also where a kernel caught the panic by which it was to stop.
+    fn end(self) -> Result<(), Box<Fault>> {
+        state::with(|state| state.fault.take()).flatten().map_or(Ok(()), Err)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
 //! accesses of one warp exactly, and that there were others in another warp or another block. This misses a race only
-//! where lanes of one warp access a word after different synchronisations that do not order them, or where threads
-//! access different bytes of a word; it never reports one that is none.
+//! where lanes of one warp access a word after different synchronisations that do not order them, or where accesses are
+//! to different bytes of a word; it never reports one that is none.
 
 use std::vec;
 use std::vec::Vec;
@@ -114,22 +114,23 @@ impl Group {
     }
 
     fn record(&mut self, actor: &Actor<'_>, bytes: u8) {
-        let lane = 1 << actor.lane;
-        let same_epoch = self.block == actor.block && self.epoch == actor.epoch;
+        let same_block = self.block == actor.block;
+        let same_epoch = same_block && self.epoch == actor.epoch;
         let same_warp = same_epoch && self.warp == actor.warp;
         if same_warp && self.time == actor.time && self.bytes == bytes {
-            self.lanes |= lane;
+            self.lanes |= 1 << actor.lane;
             return;
         }
-        let another_block = self.block != 0 && self.block != actor.block;
-        let earlier_block = if another_block { self.block } else { self.earlier_block };
+        // Others are remembered as long as they accessed the same bytes, since there is one mask for all.
+        let others = if self.bytes == bytes { *self } else { Self::default() };
+        let earlier_block = if same_block { others.earlier_block } else { others.block };
         let other_warp = match (same_epoch, same_warp) {
-            (true, false) => self.first_thread() as u16 + 1,
-            (true, true) => self.other_warp,
-            (false, _) => 0,
+            (true, false) if others.block != 0 => self.first_thread() as u16 + 1,
+            (true, true) => others.other_warp,
+            _ => 0,
         };
-        let Actor { block, epoch, warp, time, .. } = *actor;
-        *self = Self { block, earlier_block, epoch, time, lanes: lane, warp, bytes, other_warp };
+        let Actor { block, epoch, warp, lane, time, .. } = *actor;
+        *self = Self { block, earlier_block, epoch, time, lanes: 1 << lane, warp, bytes, other_warp };
     }
 }
 
@@ -292,9 +293,11 @@ mod tests {
     #[test]
     fn different_bytes_of_a_word_do_not_race() {
         let mut shadow = Shadow::new(4, false);
-        assert_eq!(shadow.access(Access::Write, &actor(0, 0, 0), 0, 1), Ok(()));
-        assert_eq!(shadow.access(Access::Write, &actor(0, 0, 1), 1, 1), Ok(()));
-        assert_eq!(shadow.access(Access::Write, &actor(0, 0, 0), 0, 1), Ok(()));
+        for _ in 0..2 {
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 0), 0, 1), Ok(()));
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 40), 1, 1), Ok(()));
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 40), 1, 1), Ok(()));
+        }
         assert_eq!(shadow.first_unwritten(4), Some(2));
     }
 }

@@ -3,6 +3,9 @@
 //! ```text
 //! cargo run --release -p conv-transpose-kernels --example emulator_speed
 //! ```
+//!
+//! On an AMD EPYC in November 2026, in thousands: `gather` 1100, barriers 780 (ten each), shuffles 1080 (ten each), and
+//! 41000 for a kernel that does nothing, which is the price of a coroutine.
 
 #[path = "../tests/case/mod.rs"]
 mod case;

@@ -64,7 +64,7 @@ impl Meeting {
     }
 }
 
-/// One warp of the running block.
+/// One warp of the running block. The next block's takes its place: by then nobody waits, and its clock goes on.
 pub(super) struct Warp {
     /// The lanes that exist.
     lanes: u32,
@@ -77,13 +77,6 @@ impl Warp {
     pub(super) fn new(lanes: u32) -> Self {
         let lanes = u32::MAX >> (u32::BITS - lanes.min(u32::BITS));
         Self { lanes, clock: WarpClock::START, meetings: Vec::new() }
-    }
-
-    pub(super) fn begin_block(&mut self) {
-        self.meetings.clear();
-        if self.clock.time != 0 {
-            self.clock = WarpClock::START;
-        }
     }
 
     /// A lane comes to an operation. Yields the meeting if that makes it complete.

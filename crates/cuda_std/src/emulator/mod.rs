@@ -73,9 +73,9 @@
 //! The bodies of the primitives come first and everything serves them: `primitives` asks the running launch (`state`),
 //! which checks memory (`memory`, `shared`) by what is known about each word (`shadow`) and about the order of threads
 //! (`order`), or lets threads wait for each other (`lanes`, `schedule`). Operations of a warp that are more than an
-//! exchange (tensor cores) are further `Operation`s of the same meetings. Asynchronous ones (copies,
-//! warp-group products) are made by an actor of their own, for which the shadow has no place among the lanes yet:
-//! barrier objects and fences order it.
+//! exchange (tensor cores) are further `Operation`s of the same meetings. Asynchronous ones (copies, products of warp
+//! groups) are made by actors of their own, as `order` says. A new primitive has a body in `host.rs`, which panics, and
+//! one in `primitives`.
 
 mod dim3;
 mod fault;

@@ -6,8 +6,8 @@
 //! gives shuffles and votes no effect on memory. Each warp counts its `sync_warp`s, and each lane knows up to which of
 //! them it has heard of each other lane: a vector clock of 32 entries.
 //!
-//! An asynchronous copy or a tensor core instruction would be an [`Actor`] of its own, ordered by the barrier object or
-//! the fence that it signals.
+//! An asynchronous copy or a product of a warp group would be an [`Actor`] of its own, with a warp number beyond those of
+//! threads: then nothing orders it, until a barrier object or a fence does, which this module is to learn.
 
 pub(super) const LANES: usize = 32;
 
@@ -15,11 +15,11 @@ pub(super) const LANES: usize = 32;
 pub(super) struct Actor<'a> {
     /// The block's number, counted from 1: 0 stands for nobody.
     pub(super) block: u32,
-    /// The number of barriers that the block has passed.
+    /// Counts the barriers that blocks have passed.
     pub(super) epoch: u32,
     pub(super) warp: u8,
     pub(super) lane: u8,
-    /// The number of synchronisations that the warp has passed.
+    /// Counts the synchronisations that warps in this place have passed.
     pub(super) time: u32,
     /// For each lane of the warp, the number of the last synchronisation that this lane has heard of it by.
     pub(super) heard: &'a [u32; LANES],

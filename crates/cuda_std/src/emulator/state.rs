@@ -85,7 +85,7 @@ pub(super) struct State {
     /// The running block's number.
     block: u32,
     block_idx: Dim3,
-    /// Barriers that the block has passed.
+    /// Barriers that blocks have passed so far.
     epoch: u32,
     /// The running thread's number in its block.
     current: u32,
@@ -133,10 +133,8 @@ impl State {
     pub(super) fn begin_block(&mut self, block: u32) {
         self.block = block;
         self.block_idx = self.launch.grid.position(block);
-        self.epoch = 0;
         self.shared.begin_block();
         self.members.fill(Member::NEW);
-        self.warps.iter_mut().for_each(Warp::begin_block);
         self.unfinished = self.members.len() as u32;
         self.ready.extend(0..self.unfinished);
     }

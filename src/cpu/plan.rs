@@ -1,6 +1,6 @@
 //! A plan: one problem, ready to run on the CPU as often as wanted.
 
-use super::direct;
+use super::{direct::Direct, microkernel::Kernels};
 use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
@@ -25,6 +25,7 @@ use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Sha
 #[derive(Clone, Debug)]
 pub struct Plan<const D: usize> {
     problem: Problem<D>,
+    direct: Direct,
 }
 
 impl<const D: usize> Plan<D> {
@@ -33,7 +34,9 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; see [`ConvTranspose::problem`].
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>) -> Result<Self, Error> {
-        Ok(Self { problem: layer.problem(input)? })
+        let problem = layer.problem(input)?;
+        let direct = Direct::new(&problem.to_3d(), Kernels::detect()).unwrap();
+        Ok(Self { problem, direct })
     }
 
     /// The problem that this plan solves.
@@ -68,8 +71,7 @@ impl<const D: usize> Plan<D> {
         }
         // `f32` is the only element type so far.
         let bias = bias.map(bytemuck::cast_slice);
-        direct::forward(
-            &self.problem.to_3d(),
+        self.direct.forward(
             bytemuck::cast_slice(input.as_slice()),
             bytemuck::cast_slice(weight.as_slice()),
             bias,

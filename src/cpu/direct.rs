@@ -18,8 +18,9 @@ use rayon::prelude::*;
 use super::{
     grid::{Grid, GridAxis, PHASES_AT_ONCE},
     microkernel::{Block, Kernels, MAX_ROWS, Start, vectors_per_row},
-    pack::{Packing, part},
+    pack::Packing,
     shared::SharedOutput,
+    split::{part, steps},
     weave::Woven,
 };
 use crate::{Axis, Phase, Problem};
@@ -186,7 +187,8 @@ impl Direct {
         let extent: [usize; 4] = std::array::from_fn(|a| task.extent[a] + axes[a].span);
         let first: [isize; 4] = std::array::from_fn(|a| axes[a].first + task.origin[a] as isize);
         let width = extent[3];
-        let [before, after] = [-first[3], axes[3].input as isize - first[3]].map(|at| at.clamp(0, width as isize) as usize);
+        let [before, after] =
+            [-first[3], axes[3].input as isize - first[3]].map(|at| at.clamp(0, width as isize) as usize);
         // An index below zero becomes one beyond the extent.
         let index = |a: usize, at: usize| (first[a] + at as isize) as usize;
         for (channel, to) in window.chunks_exact_mut(self.grid.channel_pitch).enumerate() {
@@ -318,12 +320,6 @@ impl Direct {
 fn coordinates(row: usize, extent: &[usize; 4]) -> [usize; 3] {
     let plane = row / extent[2];
     [plane / extent[1], plane % extent[1], row % extent[2]]
-}
-
-/// A range cut into pieces of that size, and a rest.
-fn steps(range: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
-    let end = range.end;
-    range.step_by(size).map(move |start| start..end.min(start + size))
 }
 
 /// For all phases, one after the other: the kernel index and the distance in the window of each tap, and where phases begin.

@@ -125,8 +125,9 @@ impl Grid {
             phases_at_once,
             channels_at_once: 0,
         };
-        let fits = |level: &usize| *level == 0 || grid.line(*level) * phases_at_once * rows <= RESULT_ELEMENTS;
-        let cheapest = (0..4).filter(fits).min_by(|&a, &b| grid.line_cost(a, lanes).total_cmp(&grid.line_cost(b, lanes)));
+        let fits = |level: &usize| *level == 0 || grid.line(*level) <= RESULT_ELEMENTS / (phases_at_once * rows);
+        let cheapest =
+            (0..4).filter(fits).min_by(|&a, &b| grid.line_cost(a, lanes).total_cmp(&grid.line_cost(b, lanes)));
         grid.line_axes = cheapest.unwrap_or(0);
         grid.line_elements = grid.line(grid.line_axes).next_multiple_of(lanes);
         grid.channels_at_once = RESULT_ELEMENTS / (grid.line_elements * phases_at_once);
@@ -135,7 +136,8 @@ impl Grid {
 
     /// Elements of a line through `level` axes beside the last one.
     fn line(&self, level: usize) -> usize {
-        1 + self.axes[3 - level..].iter().map(|axis| (axis.tile - 1) * axis.pitch).sum::<usize>()
+        let reach = |axis: &GridAxis| (axis.tile - 1).saturating_mul(axis.pitch);
+        self.axes[3 - level..].iter().map(reach).fold(1, usize::saturating_add)
     }
 
     /// What the lines of a tile cost, in vectors. Few vectors in flight do not fill the pipelines of a processor.

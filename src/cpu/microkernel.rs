@@ -9,12 +9,12 @@
 //! multiply-add, three line vectors and one coefficient, seven loads for twelve multiply-adds. With fewer rows there are
 //! more vectors. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
 
-use super::vector::{Portable, Vector};
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
+use super::vector::{Portable, Vector};
 
 /// Most rows that a block can have.
-pub(super) const MAX_ROWS: usize = 4;
+pub(super) const MAX_ROWS: usize = 6;
 
 /// What the sums of a block start from.
 #[derive(Clone, Copy)]
@@ -67,10 +67,16 @@ impl Kernels {
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx512f") {
-                return Self { lanes: Avx512::LANES, by_rows: [avx512::<1>, avx512::<2>, avx512::<3>, avx512::<4>] };
+                return Self {
+                    lanes: Avx512::LANES,
+                    by_rows: [avx512::<1>, avx512::<2>, avx512::<3>, avx512::<4>, avx512::<5>, avx512::<6>],
+                };
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                return Self { lanes: Avx2::LANES, by_rows: [avx2::<1>, avx2::<2>, avx2::<3>, avx2::<4>] };
+                return Self {
+                    lanes: Avx2::LANES,
+                    by_rows: [avx2::<1>, avx2::<2>, avx2::<3>, avx2::<4>, avx2::<5>, avx2::<6>],
+                };
             }
         }
         Self::portable()
@@ -78,7 +84,10 @@ impl Kernels {
 
     /// Those that every processor has.
     pub fn portable() -> Self {
-        Self { lanes: Portable::LANES, by_rows: [portable::<1>, portable::<2>, portable::<3>, portable::<4>] }
+        Self {
+            lanes: Portable::LANES,
+            by_rows: [portable::<1>, portable::<2>, portable::<3>, portable::<4>, portable::<5>, portable::<6>],
+        }
     }
 
     /// Computes `vectors` vectors of consecutive positions of a block of `rows` rows.
@@ -93,7 +102,7 @@ impl Kernels {
 
 /// Vectors per row that keep a block of `rows` rows in registers.
 pub(super) const fn vectors_per_row(rows: usize) -> usize {
-    [8, 6, 4, 3][rows - 1]
+    [8, 5, 3, 2, 2, 2][rows - 1]
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -135,7 +144,7 @@ unsafe fn positions<V: Vector, const ROWS: usize>(block: &Block<'_>, vectors: us
             match now {
                 1 => register_block::<V, ROWS, 1>(&part),
                 2 => register_block::<V, ROWS, 2>(&part),
-                3 => register_block::<V, ROWS, 3>(&part),
+                3 if full >= 3 => register_block::<V, ROWS, 3>(&part),
                 4 if full >= 4 => register_block::<V, ROWS, 4>(&part),
                 5 if full >= 5 => register_block::<V, ROWS, 5>(&part),
                 6 if full >= 6 => register_block::<V, ROWS, 6>(&part),
@@ -168,14 +177,28 @@ unsafe fn register_block<V: Vector, const ROWS: usize, const VECTORS: usize>(blo
         for &tap in block.taps {
             let mut line = block.lines.add(tap);
             for _ in 0..block.steps {
-                let mut vectors = [V::splat(0.0); VECTORS];
-                for (v, vector) in vectors.iter_mut().enumerate() {
-                    *vector = V::load(line.add(v * V::LANES));
-                }
-                for (m, row) in sums.iter_mut().enumerate() {
-                    let factor = V::splat(*coefficient.add(m));
-                    for (sum, vector) in row.iter_mut().zip(vectors) {
-                        *sum = vector.mul_add(factor, *sum);
+                // Whichever are fewer stay in registers; the others pass through one.
+                if VECTORS < ROWS {
+                    let mut vectors = [V::splat(0.0); VECTORS];
+                    for (v, vector) in vectors.iter_mut().enumerate() {
+                        *vector = V::load(line.add(v * V::LANES));
+                    }
+                    for (m, row) in sums.iter_mut().enumerate() {
+                        let factor = V::splat(*coefficient.add(m));
+                        for (sum, vector) in row.iter_mut().zip(vectors) {
+                            *sum = vector.mul_add(factor, *sum);
+                        }
+                    }
+                } else {
+                    let mut factors = [V::splat(0.0); ROWS];
+                    for (m, factor) in factors.iter_mut().enumerate() {
+                        *factor = V::splat(*coefficient.add(m));
+                    }
+                    for v in 0..VECTORS {
+                        let vector = V::load(line.add(v * V::LANES));
+                        for (row, factor) in sums.iter_mut().zip(factors) {
+                            row[v] = vector.mul_add(factor, row[v]);
+                        }
                     }
                 }
                 // The last step leaves the pointer behind the last line, where nothing is read.

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::microkernel::MAX_ROWS;
+use super::{microkernel::MAX_ROWS, split::part};
 
 /// Most input channels of a block: their lines for one register block stay in the first-level cache.
-const CHANNELS_PER_BLOCK: usize = 256;
+const CHANNELS_PER_BLOCK: usize = 128;
 
 /// How weights are packed.
 #[derive(Clone, Debug)]
@@ -102,11 +102,4 @@ impl Packing {
             }
         }
     }
-}
-
-/// Part number `index` of `0..whole` cut into `parts` parts of about equal size.
-pub(super) fn part(whole: usize, parts: usize, index: usize) -> Range<usize> {
-    let (size, larger) = (whole / parts, whole % parts);
-    let start = index * size + index.min(larger);
-    start..start + size + usize::from(index < larger)
 }

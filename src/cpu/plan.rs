@@ -1,6 +1,6 @@
 //! A plan: one problem, ready to run on the CPU as often as wanted.
 
-use super::{direct::Direct, microkernel::Kernels};
+use super::{algorithm::Algorithm, microkernel::Kernels};
 use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
@@ -25,7 +25,7 @@ use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Sha
 #[derive(Clone, Debug)]
 pub struct Plan<const D: usize> {
     problem: Problem<D>,
-    direct: Direct,
+    algorithm: Algorithm,
 }
 
 impl<const D: usize> Plan<D> {
@@ -35,8 +35,8 @@ impl<const D: usize> Plan<D> {
     /// [`Error::Geometry`] if the layer does not take such an input; see [`ConvTranspose::problem`].
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let direct = Direct::new(&problem.to_3d(), Kernels::detect()).unwrap();
-        Ok(Self { problem, direct })
+        let algorithm = Algorithm::choose(&problem.to_3d(), Kernels::detect());
+        Ok(Self { problem, algorithm })
     }
 
     /// The problem that this plan solves.
@@ -47,6 +47,14 @@ impl<const D: usize> Plan<D> {
     /// The shape of the output.
     pub fn output_shape(&self) -> Shape<D> {
         self.problem.output_shape()
+    }
+
+    /// Bytes that [`forward`](Self::forward) allocates on the current rayon pool, and frees again: the packed weights, no more
+    /// than the weights themselves, and a few hundred KiB for each thread (more only with thousands of input channels per
+    /// group or with kernels that reach far, and never above 40 MiB).
+    pub fn workspace_bytes(&self) -> usize {
+        let (shared, per_thread) = self.algorithm.workspace_elements();
+        size_of::<f32>() * (shared + per_thread * rayon::current_num_threads())
     }
 
     /// Computes the output. Every element of `output` is written; what it held before does not matter.
@@ -71,7 +79,7 @@ impl<const D: usize> Plan<D> {
         }
         // `f32` is the only element type so far.
         let bias = bias.map(bytemuck::cast_slice);
-        self.direct.forward(
+        self.algorithm.forward(
             bytemuck::cast_slice(input.as_slice()),
             bytemuck::cast_slice(weight.as_slice()),
             bias,

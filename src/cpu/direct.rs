@@ -62,12 +62,18 @@ struct Operands<'a> {
     output: SharedOutput<'a>,
 }
 
-/// Positions that one call of the micro-kernel after the other goes through, of one phase of the outer axes.
-struct Line {
-    /// The phase of the first spatial axis and that of the second, as one number.
-    outer_phase: usize,
-    /// The rows of the tile that the line runs through.
+/// What is computed between two stores: some rows, output channels and phases of the last axis, in one phase of the others.
+struct Band {
+    /// Rows of the tile, a whole number of lines of them.
     rows: Range<usize>,
+    /// Rows that one line runs through.
+    line_rows: usize,
+    /// Blocks of output channels.
+    blocks: Range<usize>,
+    /// The phases of the outer axes, as one number.
+    outer_phase: usize,
+    /// The phases of the last axis.
+    phases: Range<usize>,
 }
 
 /// One tile for some output channels.
@@ -93,13 +99,7 @@ impl Direct {
             return None;
         }
         let (taps, tap_distances, phase_starts) = taps(problem, &grid);
-        let packing = Packing {
-            groups: problem.groups(),
-            in_channels: problem.in_channels_per_group(),
-            out_channels: problem.out_channels_per_group(),
-            kernel: problem.axes().iter().map(|axis| axis.kernel).product(),
-            taps,
-        };
+        let packing = Packing::new(problem, taps);
         let split = ENOUGH_TASKS.div_ceil((grid.tiles() * problem.groups()).max(1));
         let channel_parts = split.min(packing.out_channels / FEWEST_CHANNELS).max(1);
         Some(Self { problem: *problem, kernels, grid, packing, tap_distances, phase_starts, channel_parts })
@@ -128,12 +128,17 @@ impl Direct {
     /// Blocks of output channels that are computed between two stores.
     fn blocks_at_once(&self) -> usize {
         let rows = MAX_ROWS.min(self.packing.out_channels);
-        (self.grid.channels_at_once / rows).clamp(1, self.packing.out_blocks())
+        (self.grid.channels_at_once / rows).clamp(1, self.packing.out_blocks.len())
     }
 
     /// Distance between the results of two output channels.
     fn result_pitch(&self) -> usize {
-        self.grid.phases_at_once * self.grid.line_elements
+        self.grid.phases_at_once * self.phase_pitch()
+    }
+
+    /// Distance between the results of two phases of the last axis.
+    fn phase_pitch(&self) -> usize {
+        self.grid.lines_at_once * self.grid.line_elements
     }
 
     /// Computes the output from slices of the problem's shapes.
@@ -159,7 +164,7 @@ impl Direct {
             extent[a] = axis.tile.min(axis.positions - origin[a]);
             tile /= axis.tiles();
         }
-        let blocks = part(self.packing.out_blocks(), self.channel_parts, channel_part);
+        let blocks = part(self.packing.out_blocks.len(), self.channel_parts, channel_part);
         Task { group: index % self.problem.groups(), blocks, origin, extent }
     }
 
@@ -169,12 +174,12 @@ impl Direct {
         let rows: usize = task.extent[..3].iter().product();
         let line_rows: usize = task.extent[3 - self.grid.line_axes..3].iter().product();
         for outer_phase in 0..z * y {
-            for first_row in (0..rows).step_by(line_rows) {
-                let line = Line { outer_phase, rows: first_row..first_row + line_rows };
+            for rows in steps(0..rows, line_rows * self.grid.lines_at_once) {
                 for blocks in steps(task.blocks.clone(), self.blocks_at_once()) {
                     for phases in steps(0..x, self.grid.phases_at_once) {
-                        self.compute(task, &line, &blocks, &phases, operands, scratch);
-                        self.store(task, &line, &blocks, &phases, &operands.output, &scratch.results);
+                        let band = Band { rows: rows.clone(), line_rows, blocks: blocks.clone(), outer_phase, phases };
+                        self.compute(task, &band, operands, scratch);
+                        self.store(task, &band, &operands.output, &scratch.results);
                     }
                 }
             }
@@ -215,105 +220,124 @@ impl Direct {
         place.iter().zip(&self.grid.axes).map(|(at, axis)| at * axis.pitch).sum()
     }
 
-    /// Computes the results of a line for some blocks of output channels and some phases of the last axis.
-    fn compute(
-        &self,
-        task: &Task,
-        line: &Line,
-        blocks: &Range<usize>,
-        phases: &Range<usize>,
-        operands: &Operands<'_>,
-        scratch: &mut Scratch,
-    ) {
-        let packing = &self.packing;
-        let start = self.distance(&coordinates(line.rows.start, &task.extent));
-        let end = self.distance(&coordinates(line.rows.end - 1, &task.extent)) + task.extent[3];
-        let vectors = (end - start).div_ceil(self.kernels.lanes);
-        let first_channel = packing.out_block(blocks.start).start;
-        let at_once = if blocks.len() == 1 { vectors } else { vectors_per_row(packing.out_block(blocks.start).len()) };
-
-        for in_block in (0..packing.in_blocks()).map(|block| packing.in_block(block)) {
-            for part in steps(0..vectors, at_once) {
-                for phase in phases.clone() {
-                    let number = line.outer_phase * self.grid.axes[3].phases.len() + phase;
-                    let taps = self.phase_starts[number]..self.phase_starts[number + 1];
-                    for out_block in blocks.clone().map(|block| packing.out_block(block)) {
-                        let weights = packing.start(task.group, &in_block, &out_block, taps.start);
-                        let weights = &operands.weight[weights..][..taps.len() * in_block.len() * out_block.len()];
-                        let channel = task.group * packing.out_channels + out_block.start;
-                        let values = operands.bias.map_or(&[0.0; MAX_ROWS][..out_block.len()], |bias| {
-                            &bias[channel..channel + out_block.len()]
-                        });
-                        let lines = in_block.start * self.grid.channel_pitch + start + part.start * self.kernels.lanes;
-                        let results = (out_block.start - first_channel) * self.result_pitch()
-                            + (phase - phases.start) * self.grid.line_elements
-                            + part.start * self.kernels.lanes;
-                        let block = Block {
-                            taps: &self.tap_distances[taps.clone()],
-                            steps: in_block.len(),
-                            coefficients: weights.as_ptr(),
-                            lines: scratch.window[lines..].as_ptr(),
-                            line_pitch: self.grid.channel_pitch,
-                            results: scratch.results[results..].as_mut_ptr(),
-                            result_pitch: self.result_pitch(),
-                            start: if in_block.start == 0 { Start::Values(values) } else { Start::Results },
-                        };
-                        // SAFETY: the coefficients are those of all taps, steps and rows. A position of the tile and a tap's
-                        // distance add up to a place in a channel's window, behind which a channel has room for one
-                        // more vector. The result rows hold a line in whole vectors.
-                        unsafe { self.kernels.run(out_block.len(), &block, part.len()) };
+    /// Computes the results of a band.
+    fn compute(&self, task: &Task, band: &Band, operands: &Operands<'_>, scratch: &mut Scratch) {
+        let lanes = self.kernels.lanes;
+        let blocks = &self.packing.out_blocks[band.blocks.clone()];
+        for in_block in &self.packing.in_blocks {
+            for (number, rows) in steps(band.rows.clone(), band.line_rows).enumerate() {
+                let start = self.distance(&coordinates(rows.start, &task.extent));
+                let end = self.distance(&coordinates(rows.end - 1, &task.extent)) + task.extent[3];
+                let vectors = (end - start).div_ceil(lanes);
+                // Several blocks share a piece of the line while it is in the first-level cache.
+                let at_once = if blocks.len() == 1 { vectors } else { vectors_per_row(blocks[0].len()) };
+                for piece in steps(0..vectors, at_once) {
+                    let place = Place {
+                        line: in_block.start * self.grid.channel_pitch + start + piece.start * lanes,
+                        result: number * self.grid.line_elements + piece.start * lanes,
+                        vectors: piece.len(),
+                    };
+                    for phase in band.phases.clone() {
+                        for out_block in blocks {
+                            self.compute_block(task.group, band, phase, in_block, out_block, &place, operands, scratch);
+                        }
                     }
                 }
             }
         }
     }
 
-    /// Stores the results of a line.
-    fn store(
+    /// One call of the micro-kernel.
+    #[expect(clippy::too_many_arguments, reason = "it is the body of a loop over as many things")]
+    #[inline]
+    fn compute_block(
         &self,
-        task: &Task,
-        line: &Line,
-        blocks: &Range<usize>,
-        phases: &Range<usize>,
-        output: &SharedOutput<'_>,
-        results: &[f32],
+        group: usize,
+        band: &Band,
+        phase: usize,
+        in_block: &Range<usize>,
+        out_block: &Range<usize>,
+        place: &Place,
+        operands: &Operands<'_>,
+        scratch: &mut Scratch,
     ) {
+        let number = band.outer_phase * self.grid.axes[3].phases.len() + phase;
+        let taps = self.phase_starts[number]..self.phase_starts[number + 1];
+        let weights = self.packing.start(group, in_block, out_block, taps.start);
+        let weights = &operands.weight[weights..][..taps.len() * in_block.len() * out_block.len()];
+        let channel = group * self.packing.out_channels + out_block.start;
+        let bias = operands.bias.map_or(&[0.0; MAX_ROWS][..], |bias| &bias[channel..channel + out_block.len()]);
+        let first_channel = self.packing.out_blocks[band.blocks.start].start;
+        let results = (out_block.start - first_channel) * self.result_pitch()
+            + (phase - band.phases.start) * self.phase_pitch()
+            + place.result;
+        let block = Block {
+            taps: &self.tap_distances[taps],
+            steps: in_block.len(),
+            coefficients: weights.as_ptr(),
+            lines: scratch.window[place.line..].as_ptr(),
+            line_pitch: self.grid.channel_pitch,
+            results: scratch.results[results..].as_mut_ptr(),
+            result_pitch: self.result_pitch(),
+            start: if in_block.start == 0 { Start::Values(bias) } else { Start::Results },
+        };
+        // SAFETY: the coefficients are those of all taps, steps and rows. A position of the tile and a tap's distance add up to a
+        // place in a channel's window, behind which a channel has room for one more vector. The result rows hold a line
+        // in whole vectors.
+        unsafe { self.kernels.run(out_block.len(), &block, place.vectors) };
+    }
+
+    /// Stores the results of a band.
+    fn store(&self, task: &Task, band: &Band, output: &SharedOutput<'_>, results: &[f32]) {
         let axes = &self.grid.axes;
         let [az, ay, ax] = self.problem.axes();
-        let phase_y = line.outer_phase % axes[2].phases.len();
-        let phase_z = line.outer_phase / axes[2].phases.len();
+        let phase_y = band.outer_phase % axes[2].phases.len();
+        let phase_z = band.outer_phase / axes[2].phases.len();
         let counts: [usize; PHASES_AT_ONCE] = std::array::from_fn(|i| {
-            let positions = axes[3].phases.get(phases.start + i).map_or(0, |phase| phase.positions);
+            let positions = axes[3].phases.get(band.phases.start + i).map_or(0, |phase| phase.positions);
             positions.saturating_sub(task.origin[3]).min(task.extent[3])
         });
-        let counts = &counts[..phases.len()];
+        let counts = &counts[..band.phases.len()];
         let reach = |(r, &count): (usize, &usize)| count.checked_sub(1).map(|q| q * ax.stride + r + 1);
         let Some(len) = counts.iter().enumerate().filter_map(reach).max() else { return };
-        let first_channel = self.packing.out_block(blocks.start).start;
-        let channels = first_channel..self.packing.out_block(blocks.end - 1).end;
-        let line_start = self.distance(&coordinates(line.rows.start, &task.extent));
-        for channel in channels {
-            for row in line.rows.clone() {
+
+        let blocks = &self.packing.out_blocks[band.blocks.clone()];
+        let channels = blocks[0].start..blocks[blocks.len() - 1].end;
+        for (number, rows) in steps(band.rows.clone(), band.line_rows).enumerate() {
+            let line_start = self.distance(&coordinates(rows.start, &task.extent));
+            for row in rows {
                 let place = coordinates(row, &task.extent);
                 let [n, z, y] = [0, 1, 2].map(|a| task.origin[a] + place[a]);
                 if z >= axes[1].phases[phase_z].positions || y >= axes[2].phases[phase_y].positions {
                     continue;
                 }
-                let plane = n * self.problem.out_channels() + task.group * self.packing.out_channels + channel;
-                let row = (plane * az.output + z * az.stride + phase_z) * ay.output + y * ay.stride + phase_y;
-                let start = row * ax.output + task.origin[3] * ax.stride + phases.start;
-                let woven = Woven {
-                    lines: results,
-                    first: (channel - first_channel) * self.result_pitch() + self.distance(&place) - line_start,
-                    pitch: self.grid.line_elements,
-                    counts,
-                };
-                // SAFETY: tasks differ in their tile, their group or their channels, so that their positions differ; the
-                // elements from the first to the last position of a row's tile are all the tile's.
-                woven.store(unsafe { output.piece(start, len) }, ax.stride);
+                let result = number * self.grid.line_elements + self.distance(&place) - line_start;
+                for channel in channels.clone() {
+                    let plane = n * self.problem.out_channels() + task.group * self.packing.out_channels + channel;
+                    let row = (plane * az.output + z * az.stride + phase_z) * ay.output + y * ay.stride + phase_y;
+                    let start = row * ax.output + task.origin[3] * ax.stride + band.phases.start;
+                    let woven = Woven {
+                        lines: results,
+                        first: (channel - channels.start) * self.result_pitch() + result,
+                        pitch: self.phase_pitch(),
+                        counts,
+                    };
+                    // SAFETY: tasks differ in their tile, their group or their channels, so that their positions differ;
+                    // the elements from the first to the last position of a row's tile are all the tile's.
+                    woven.store(unsafe { output.piece(start, len) }, ax.stride);
+                }
             }
         }
     }
+}
+
+/// Where a call of the micro-kernel reads and writes.
+struct Place {
+    /// In the window.
+    line: usize,
+    /// In the results of an output channel and a phase.
+    result: usize,
+    vectors: usize,
 }
 
 /// The sample, and the position on the two outer axes, of a row of a box of that extent.

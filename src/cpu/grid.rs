@@ -15,6 +15,8 @@ use crate::{Axis, Phase, Problem};
 const WINDOW_ELEMENTS: usize = 80 << 10;
 /// Elements of the results that are computed between two stores: a quarter of a second-level cache.
 const RESULT_ELEMENTS: usize = 32 << 10;
+/// Output channels that come before a second line: this many calls of the micro-kernel read the same piece of a line.
+const CHANNELS_WITH_MANY_LINES: usize = 48;
 /// A line that is shorter than this is not cut.
 const SHORTEST_CUT: usize = 192;
 /// Most phases of the last axis that are interleaved at once.
@@ -94,6 +96,8 @@ pub(super) struct Grid {
     pub line_elements: usize,
     /// Phases of the last axis that are computed between two stores.
     pub phases_at_once: usize,
+    /// Lines that are computed between two stores: all of them meet a weight while it is in the second-level cache.
+    pub lines_at_once: usize,
     /// Output channels that are computed between two stores, unless one block has more.
     pub channels_at_once: usize,
 }
@@ -123,6 +127,7 @@ impl Grid {
             line_axes: 0,
             line_elements: 0,
             phases_at_once,
+            lines_at_once: 1,
             channels_at_once: 0,
         };
         let fits = |level: &usize| *level == 0 || grid.line(*level) <= RESULT_ELEMENTS / (phases_at_once * rows);
@@ -130,7 +135,9 @@ impl Grid {
             (0..4).filter(fits).min_by(|&a, &b| grid.line_cost(a, lanes).total_cmp(&grid.line_cost(b, lanes)));
         grid.line_axes = cheapest.unwrap_or(0);
         grid.line_elements = grid.line(grid.line_axes).next_multiple_of(lanes);
-        grid.channels_at_once = RESULT_ELEMENTS / (grid.line_elements * phases_at_once);
+        let channels = problem.out_channels_per_group().min(CHANNELS_WITH_MANY_LINES);
+        grid.lines_at_once = (RESULT_ELEMENTS / (grid.line_elements * phases_at_once * channels)).max(1);
+        grid.channels_at_once = RESULT_ELEMENTS / (grid.line_elements * grid.lines_at_once * phases_at_once);
         grid
     }
 
@@ -140,12 +147,11 @@ impl Grid {
         self.axes[3 - level..].iter().map(reach).fold(1, usize::saturating_add)
     }
 
-    /// What the lines of a tile cost, in vectors. Few vectors in flight do not fill the pipelines of a processor.
+    /// What the lines of a tile cost, in vectors. A single vector takes more than half the time of two.
     fn line_cost(&self, level: usize, lanes: usize) -> f64 {
         let lines: usize = self.axes[..3 - level].iter().map(|axis| axis.tile).product();
         let vectors = self.line(level).div_ceil(lanes);
-        let rest = [0.0, 1.8, 2.3][vectors % 3];
-        lines as f64 * ((vectors - vectors % 3) as f64 + rest)
+        lines as f64 * (vectors as f64 + if vectors.is_multiple_of(2) { 0.0 } else { 0.3 })
     }
 
     /// Number of tiles.

@@ -9,6 +9,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{microkernel::MAX_ROWS, split::part};
+use crate::Problem;
 
 /// Most input channels of a block: their lines for one register block stay in the first-level cache.
 const CHANNELS_PER_BLOCK: usize = 128;
@@ -16,38 +17,42 @@ const CHANNELS_PER_BLOCK: usize = 128;
 /// How weights are packed.
 #[derive(Clone, Debug)]
 pub(super) struct Packing {
-    pub groups: usize,
+    groups: usize,
     /// Channels per group.
     pub in_channels: usize,
     pub out_channels: usize,
     /// Elements of a kernel.
-    pub kernel: usize,
+    kernel: usize,
     /// The kernel index of each tap, phase after phase.
     pub taps: Vec<usize>,
+    /// The blocks of input channels of a group.
+    pub in_blocks: Vec<Range<usize>>,
+    /// The blocks of output channels of a group. Sizes differ by at most one, since small blocks are slow ones.
+    pub out_blocks: Vec<Range<usize>>,
 }
 
 impl Packing {
+    /// Packs for a problem the weights of these taps.
+    pub fn new(problem: &Problem<3>, taps: Vec<usize>) -> Self {
+        let blocks = |channels: usize, largest: usize| {
+            let count = channels.div_ceil(largest);
+            (0..count).map(|block| part(channels, count, block)).collect()
+        };
+        let (in_channels, out_channels) = (problem.in_channels_per_group(), problem.out_channels_per_group());
+        Self {
+            groups: problem.groups(),
+            in_channels,
+            out_channels,
+            kernel: problem.axes().iter().map(|axis| axis.kernel).product(),
+            taps,
+            in_blocks: blocks(in_channels, CHANNELS_PER_BLOCK),
+            out_blocks: blocks(out_channels, MAX_ROWS),
+        }
+    }
+
     /// Elements of the packed weights.
     pub fn elements(&self) -> usize {
         self.groups * self.in_channels * self.out_channels * self.taps.len()
-    }
-
-    pub fn in_blocks(&self) -> usize {
-        self.in_channels.div_ceil(CHANNELS_PER_BLOCK)
-    }
-
-    /// The input channels of a block, within their group.
-    pub fn in_block(&self, block: usize) -> Range<usize> {
-        part(self.in_channels, self.in_blocks(), block)
-    }
-
-    pub fn out_blocks(&self) -> usize {
-        self.out_channels.div_ceil(MAX_ROWS)
-    }
-
-    /// The output channels of a block, within their group. Sizes differ by at most one, since small blocks are slow ones.
-    pub fn out_block(&self, block: usize) -> Range<usize> {
-        part(self.out_channels, self.out_blocks(), block)
     }
 
     /// Where the weights of tap number `tap` of a pair of blocks begin.
@@ -64,20 +69,20 @@ impl Packing {
         if packed.is_empty() {
             return packed;
         }
-        let mut pieces = Vec::with_capacity(self.groups * self.in_blocks() * self.out_blocks());
+        let mut pieces = Vec::with_capacity(self.groups * self.in_blocks.len() * self.out_blocks.len());
         let mut rest = packed.as_mut_slice();
         for group in 0..self.groups {
-            for in_block in (0..self.in_blocks()).map(|block| self.in_block(block)) {
-                for out_block in (0..self.out_blocks()).map(|block| self.out_block(block)) {
+            for in_block in &self.in_blocks {
+                for out_block in &self.out_blocks {
                     let elements = in_block.len() * out_block.len() * self.taps.len();
                     let (piece, after) = rest.split_at_mut(elements);
                     rest = after;
-                    pieces.push((group, in_block.clone(), out_block, piece));
+                    pieces.push((group, in_block, out_block, piece));
                 }
             }
         }
         pieces.into_par_iter().for_each(|(group, in_block, out_block, piece)| {
-            self.pack_block(weight, group * self.in_channels, &in_block, &out_block, piece);
+            self.pack_block(weight, group * self.in_channels, in_block, out_block, piece);
         });
         packed
     }

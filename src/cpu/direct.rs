@@ -21,7 +21,7 @@ use super::{
     pack::Packing,
     shared::SharedOutput,
     split::{part, steps},
-    weave::Woven,
+    weave::{Weave, Woven},
 };
 use crate::{Axis, Phase, Problem};
 
@@ -60,6 +60,7 @@ struct Operands<'a> {
     weight: &'a [f32],
     bias: Option<&'a [f32]>,
     output: SharedOutput<'a>,
+    weave: Weave,
 }
 
 /// What is computed between two stores: some rows, output channels and phases of the last axis, in one phase of the others.
@@ -144,7 +145,8 @@ impl Direct {
     /// Computes the output from slices of the problem's shapes.
     pub fn forward(&self, input: &[f32], weight: &[f32], bias: Option<&[f32]>, output: &mut [f32]) {
         let weight = self.packing.pack(weight);
-        let operands = Operands { input, weight: &weight, bias, output: SharedOutput::new(output) };
+        let weave = Weave::new(&self.kernels, output.len(), self.grid.axes[3].tile * self.problem.axes()[2].stride);
+        let operands = Operands { input, weight: &weight, bias, output: SharedOutput::new(output), weave };
         let scratch = || Scratch {
             window: vec![0.0; self.packing.in_channels * self.grid.channel_pitch],
             results: vec![0.0; self.result_rows() * self.result_pitch()],
@@ -152,6 +154,7 @@ impl Direct {
         let tasks = self.grid.tiles() * self.problem.groups() * self.channel_parts;
         (0..tasks).into_par_iter().for_each_init(scratch, |scratch, index| {
             self.run(&self.task(index), &operands, scratch);
+            weave.finish();
         });
     }
 
@@ -179,7 +182,7 @@ impl Direct {
                     for phases in steps(0..x, self.grid.phases_at_once) {
                         let band = Band { rows: rows.clone(), line_rows, blocks: blocks.clone(), outer_phase, phases };
                         self.compute(task, &band, operands, scratch);
-                        self.store(task, &band, &operands.output, &scratch.results);
+                        self.store(task, &band, operands, &scratch.results);
                     }
                 }
             }
@@ -288,7 +291,7 @@ impl Direct {
     }
 
     /// Stores the results of a band.
-    fn store(&self, task: &Task, band: &Band, output: &SharedOutput<'_>, results: &[f32]) {
+    fn store(&self, task: &Task, band: &Band, operands: &Operands<'_>, results: &[f32]) {
         let axes = &self.grid.axes;
         let [az, ay, ax] = self.problem.axes();
         let phase_y = band.outer_phase % axes[2].phases.len();
@@ -324,7 +327,8 @@ impl Direct {
                     };
                     // SAFETY: tasks differ in their tile, their group or their channels, so that their positions differ;
                     // the elements from the first to the last position of a row's tile are all the tile's.
-                    woven.store(unsafe { output.piece(start, len) }, ax.stride);
+                    let row = unsafe { operands.output.piece(start, len) };
+                    operands.weave.store(&woven, row, ax.stride);
                 }
             }
         }

@@ -5,12 +5,13 @@
 //! are read as they lie, as vectors of consecutive positions. In the direct algorithm rows are output channels, coefficients
 //! weights and lines rows of the input; in the column algorithm rows are input positions and lines rows of the weight.
 //!
-//! Four rows by three vectors fill the sixteen registers of AVX2: twelve sums, which hide the latency of the fused
-//! multiply-add, three line vectors and one coefficient, seven loads for twelve multiply-adds. With fewer rows there are
+//! Six rows by two vectors are what the sixteen registers of AVX2 take: twelve sums, which hide the latency of the fused
+//! multiply-add, two line vectors, and two to spare for coefficients (with none to spare, as in four rows by three vectors,
+//! the compiler moves sums to memory and back at half the speed). Eight loads serve twelve multiply-adds. With fewer rows there are
 //! more vectors. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::{Avx2, Avx512};
+use super::vector::Avx2;
 use super::vector::{Portable, Vector};
 
 /// Most rows that a block can have.
@@ -66,12 +67,6 @@ impl Kernels {
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") {
-                return Self {
-                    lanes: Avx512::LANES,
-                    by_rows: [avx512::<1>, avx512::<2>, avx512::<3>, avx512::<4>, avx512::<5>, avx512::<6>],
-                };
-            }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 return Self {
                     lanes: Avx2::LANES,
@@ -103,13 +98,6 @@ impl Kernels {
 /// Vectors per row that keep a block of `rows` rows in registers.
 pub(super) const fn vectors_per_row(rows: usize) -> usize {
     [8, 5, 3, 2, 2, 2][rows - 1]
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn avx512<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { positions::<Avx512, ROWS>(block, vectors) }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -6,7 +6,12 @@ use crate::{Argument, ConvTranspose, Element, Error, GeometryError, Problem, Sha
 /// A transposed convolution of known shapes on the CPU.
 ///
 /// Work is spread over the threads of the current rayon pool: the global one, or the one whose `install` the call is made in.
-/// Results are bitwise repeatable, whatever the number of threads.
+/// Results are bitwise repeatable on one kind of processor, whatever the number of threads. Sums are in `f32`: an element's error
+/// is at most `f32::EPSILON * (products + 2)` times the sum of the magnitudes of its products and its bias, where `products` is
+/// the input channels of a group times the elements of a kernel; in practice it is far smaller.
+///
+/// A weight that is infinite or NaN may make NaN of elements close to the border that no finite weight would: the algorithms
+/// multiply it by the zeros around the input.
 ///
 /// ```
 /// use conv_transpose::{ConvTranspose2d, Shape, Tensor, cpu};

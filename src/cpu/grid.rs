@@ -11,11 +11,11 @@
 
 use crate::{Axis, Phase, Problem};
 
-/// Elements of a window, over all of its channels, that are aimed at: half of a second-level cache.
+/// Elements of a window, over all of its channels, that are aimed at: 320 KiB, most of a second-level cache.
 const WINDOW_ELEMENTS: usize = 80 << 10;
-/// Elements of the results that are computed between two stores: a quarter of a second-level cache.
+/// Elements of the results that are computed between two stores: 128 KiB, which fit beside the window.
 const RESULT_ELEMENTS: usize = 32 << 10;
-/// Output channels that come before a second line: this many calls of the micro-kernel read the same piece of a line.
+/// Results have room for this many output channels of a line before they have room for another line.
 const CHANNELS_WITH_MANY_LINES: usize = 48;
 /// A line that is shorter than this is not cut.
 const SHORTEST_CUT: usize = 192;
@@ -136,7 +136,8 @@ impl Grid {
         grid.line_axes = cheapest.unwrap_or(0);
         grid.line_elements = grid.line(grid.line_axes).next_multiple_of(lanes);
         let channels = problem.out_channels_per_group().min(CHANNELS_WITH_MANY_LINES);
-        grid.lines_at_once = (RESULT_ELEMENTS / (grid.line_elements * phases_at_once * channels)).max(1);
+        let lines = grid.lines(grid.line_axes).max(1);
+        grid.lines_at_once = (RESULT_ELEMENTS / (grid.line_elements * phases_at_once * channels)).clamp(1, lines);
         grid.channels_at_once = RESULT_ELEMENTS / (grid.line_elements * grid.lines_at_once * phases_at_once);
         grid
     }
@@ -147,11 +148,15 @@ impl Grid {
         self.axes[3 - level..].iter().map(reach).fold(1, usize::saturating_add)
     }
 
+    /// Lines of a tile.
+    fn lines(&self, level: usize) -> usize {
+        self.axes[..3 - level].iter().map(|axis| axis.tile).product()
+    }
+
     /// What the lines of a tile cost, in vectors. A single vector takes more than half the time of two.
     fn line_cost(&self, level: usize, lanes: usize) -> f64 {
-        let lines: usize = self.axes[..3 - level].iter().map(|axis| axis.tile).product();
         let vectors = self.line(level).div_ceil(lanes);
-        lines as f64 * (vectors as f64 + if vectors.is_multiple_of(2) { 0.0 } else { 0.3 })
+        self.lines(level) as f64 * (vectors as f64 + if vectors.is_multiple_of(2) { 0.0 } else { 0.3 })
     }
 
     /// Number of tiles.

@@ -287,6 +287,20 @@ fn extents_that_overflow<const D: usize>() {
             let one = ConvTranspose::builder(6, 4, [1; D]).stride(extents).dilation(extents);
             assert_eq!(bind(one, input([1; D])).unwrap().output_shape().extent, [1; D]);
         }
+        // Too much before padding, however little padding leaves of it.
+        let far = ConvTranspose::builder(6, 4, [2; D]).dilation(on_axis::<D>(axis, LIMIT + 1, 1));
+        let end = on_axis::<D>(axis, LIMIT, 0).map(|end| [0, end]);
+        check(bind(far.padding_begin_end(end), input([1; D])));
+        // Too much padding, however little output padding leaves of that.
+        let step = |padding: usize| {
+            let builder = ConvTranspose::builder(6, 4, [1; D]).stride(on_axis::<D>(axis, usize::MAX, 1));
+            let begin = on_axis::<D>(axis, padding, 0).map(|begin| [begin, 0]);
+            builder.padding_begin_end(begin).output_padding(on_axis::<D>(axis, padding + 2, 0))
+        };
+        for padding in [LIMIT + 1, isize::MAX as usize, isize::MAX as usize + 1, usize::MAX - 3] {
+            check(bind(step(padding), input([1; D])));
+        }
+        assert_eq!(bind(step(LIMIT), input([1; D])).unwrap().axes()[axis].output, 3);
         // An output padding that alone is too much.
         let extents = on_axis::<D>(axis, usize::MAX, 1);
         let padded = ConvTranspose::builder(6, 4, [1; D]).stride(extents);

@@ -3,7 +3,7 @@
 //! The residue of an output coordinate modulo the stride selects a phase, and with it the first tap and its input position; the
 //! others follow in constant steps, so there is no division per tap, and positions that no tap reaches cost nothing. The threads of
 //! a row take its columns phase by phase: neighbours then read neighbouring inputs and the same weight, whatever the stride. The
-//! channels are the outer loop, because the taps of one channel lie close together in both tensors.
+//! channels are the inner loop, so that the bookkeeping of a tap is shared by all of them.
 //!
 //! Bitwise repeatable, needs no workspace and takes any geometry. Every product loads both of its factors, so the speed is that of
 //! the L1 cache: it is the plain kernel that the fast ones are compared with.
@@ -96,25 +96,24 @@ unsafe fn gather_one<I: Index>(
         // SAFETY: a bias has an element per output channel.
         sum = unsafe { mem::load_readonly(bias.add(channel.offset())) };
     }
-    let (mut input, mut weight) = (input, weight);
-    for _ in 0..p.in_per_group as u32 {
-        taps_z.for_each(|kz, iz| {
-            taps_y.for_each(|ky, iy| {
-                let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
-                let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
-                taps_x.for_each(|kx, ix| {
-                    // SAFETY: `for_each` yields positions within the kernel and within the input, of this channel.
-                    let (x, w) = unsafe {
-                        let x = mem::load_readonly(input.add(input_row.plus(ix).offset()));
-                        (x, mem::load_readonly(weight.add(kernel_row.plus(kx).offset())))
-                    };
-                    sum = math::fma(x, w, sum);
-                });
+    taps_z.for_each(|kz, iz| {
+        taps_y.for_each(|ky, iy| {
+            let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
+            let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
+            taps_x.for_each(|kx, ix| {
+                // SAFETY: `for_each` yields positions within the kernel and within the input.
+                let (mut x, mut w) =
+                    unsafe { (input.add(input_row.plus(ix).offset()), weight.add(kernel_row.plus(kx).offset())) };
+                for _ in 0..p.in_per_group as u32 {
+                    // SAFETY: the steps stay within this sample's group.
+                    let (x_value, w_value) = unsafe { (mem::load_readonly(x), mem::load_readonly(w)) };
+                    sum = math::fma(x_value, w_value, sum);
+                    x = x.wrapping_add(input_plane);
+                    w = w.wrapping_add(weight_step);
+                }
             });
         });
-        input = input.wrapping_add(input_plane);
-        weight = weight.wrapping_add(weight_step);
-    }
+    });
     let position = row.times(I::new(ax.output)).plus(x);
     // SAFETY: the row and the column are within the output, and no other thread has both.
     unsafe { mem::store(output.add(position.offset()), sum) };

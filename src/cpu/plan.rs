@@ -1,12 +1,17 @@
 //! A plan: one problem, ready to run on the CPU as often as wanted.
 
-use super::direct;
+use super::{algorithm::Algorithm, microkernel::Kernels};
 use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
 ///
 /// Work is spread over the threads of the current rayon pool: the global one, or the one whose `install` the call is made in.
-/// Results are bitwise repeatable, whatever the number of threads.
+/// Results are bitwise repeatable on one kind of processor, whatever the number of threads. Sums are in `f32`: an element's error
+/// is at most `f32::EPSILON * (products + 2)` times the sum of the magnitudes of its products and its bias, where `products` is
+/// the input channels of a group times the elements of a kernel; in practice it is far smaller.
+///
+/// A weight that is infinite or NaN may make NaN of elements close to the border that no finite weight would: the algorithms
+/// multiply it by the zeros around the input.
 ///
 /// ```
 /// use conv_transpose::{ConvTranspose2d, Shape, Tensor, cpu};
@@ -25,6 +30,7 @@ use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape, Tensor};
 #[derive(Clone, Debug)]
 pub struct Plan<const D: usize> {
     problem: Problem<D>,
+    algorithm: Algorithm,
 }
 
 impl<const D: usize> Plan<D> {
@@ -33,7 +39,9 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; see [`ConvTranspose::problem`].
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>) -> Result<Self, Error> {
-        Ok(Self { problem: layer.problem(input)? })
+        let problem = layer.problem(input)?;
+        let algorithm = Algorithm::choose(&problem.to_3d(), Kernels::detect());
+        Ok(Self { problem, algorithm })
     }
 
     /// The problem that this plan solves.
@@ -44,6 +52,14 @@ impl<const D: usize> Plan<D> {
     /// The shape of the output.
     pub fn output_shape(&self) -> Shape<D> {
         self.problem.output_shape()
+    }
+
+    /// Bytes that [`forward`](Self::forward) allocates on the current rayon pool, and frees again: the packed weights, no more
+    /// than the weights themselves, and a few hundred KiB for each thread (more only with thousands of input channels per
+    /// group or with kernels that reach far, and never above 40 MiB).
+    pub fn workspace_bytes(&self) -> usize {
+        let (shared, per_thread) = self.algorithm.workspace_elements();
+        size_of::<f32>() * (shared + per_thread * rayon::current_num_threads())
     }
 
     /// Computes the output. Every element of `output` is written; what it held before does not matter.
@@ -72,8 +88,7 @@ impl<const D: usize> Plan<D> {
         }
         // `f32` is the only element type so far.
         let bias = bias.map(bytemuck::cast_slice);
-        direct::forward(
-            &self.problem.to_3d(),
+        self.algorithm.forward(
             bytemuck::cast_slice(input.as_slice()),
             bytemuck::cast_slice(weight.as_slice()),
             bias,

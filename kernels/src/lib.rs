@@ -5,7 +5,7 @@
 //! 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the rest.
 
 #![no_std]
-#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod entries;

@@ -55,6 +55,7 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         output_divisor: kernels::Divisor::new(axis.output as u64),
         stride_divisor: kernels::Divisor::new(axis.stride as u64),
         positions_divisor: kernels::Divisor::new(axis.output.div_ceil(axis.stride) as u64),
+        input_step_divisor: kernels::Divisor::new(axis.input_step() as u64),
         input: axis.input as u64,
         output: axis.output as u64,
         kernel: axis.kernel as u64,

@@ -46,6 +46,7 @@ impl Axis {
             output_divisor: kernels::Divisor::new(self.output as u64),
             stride_divisor: kernels::Divisor::new(self.stride as u64),
             positions_divisor: kernels::Divisor::new(self.output.div_ceil(self.stride) as u64),
+            input_step_divisor: kernels::Divisor::new((self.dilation / self.gcd()) as u64),
             input: self.input as u64,
             output: self.output as u64,
             kernel: self.kernel as u64,

@@ -9,7 +9,7 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 #[path = "../report/mod.rs"]
-mod report;
+pub mod report;
 
 use std::{
     fmt::Write as _,

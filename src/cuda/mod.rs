@@ -33,16 +33,21 @@
 mod algorithm;
 mod context;
 mod device;
+#[cfg(feature = "emulator")]
+mod emulated;
 mod error;
 mod memory;
 mod module;
 mod operands;
 mod parameters;
 mod plan;
+mod recipe;
 mod tensor;
 
 pub use algorithm::Algorithm;
 pub use device::Device;
+#[cfg(feature = "emulator")]
+pub use emulated::EmulatedPlan;
 pub use error::{CudaError, Status, Unsupported};
 pub use plan::{Options, Plan};
 pub use tensor::DeviceTensor;

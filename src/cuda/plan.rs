@@ -9,10 +9,14 @@ use cust::{
 };
 
 use super::{
-    algorithm::{self, Algorithm, Prepared},
+    algorithm::{self, Algorithm},
     device::Device,
     error::CudaError,
-    operands::{Operands, Span},
+    memory::DeviceMemory,
+    module::Kernel,
+    operands::{self, Span},
+    parameters::needs_64_bits,
+    recipe::{BLOCK, Operands, Recipe, Values},
     tensor::DeviceTensor,
 };
 use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
@@ -26,7 +30,7 @@ use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    algorithm: Algorithm,
+    pub(super) algorithm: Algorithm,
 }
 
 impl Options {
@@ -47,7 +51,11 @@ pub struct Plan<const D: usize> {
     device: Device,
     problem: Problem<D>,
     algorithm: Algorithm,
-    prepared: Box<dyn Prepared>,
+    recipe: Recipe,
+    /// One for each launch of the recipe.
+    kernels: Vec<Kernel>,
+    /// The recipe's table, in device memory.
+    phases: DeviceMemory<u8>,
 }
 
 impl<const D: usize> Plan<D> {
@@ -58,8 +66,11 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let (algorithm, prepared) = algorithm::prepare(options.algorithm, device, &problem.to_3d())?;
-        Ok(Self { device: device.clone(), problem, algorithm, prepared })
+        let wide = needs_64_bits(&problem.to_3d());
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &problem.to_3d(), wide)?;
+        let kernels = recipe.launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<_, _>>()?;
+        let phases = DeviceMemory::new(device.clone(), device.upload_slice(bytemuck::cast_slice(&recipe.phases))?);
+        Ok(Self { device: device.clone(), problem, algorithm, recipe, kernels, phases })
     }
 
     /// The problem that this plan solves.
@@ -84,7 +95,7 @@ impl<const D: usize> Plan<D> {
 
     /// Device memory that the plan holds as long as it lives, in bytes.
     pub fn device_bytes(&self) -> usize {
-        self.prepared.device_bytes()
+        self.phases.buffer().len()
     }
 
     /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
@@ -135,7 +146,7 @@ impl<const D: usize> Plan<D> {
             Span::new(Argument::Output, output),
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
-        let operands = Operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        let operands = operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
         // the kernels that use it, so they stay valid.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
@@ -169,13 +180,18 @@ impl<const D: usize> Plan<D> {
     /// Launches the kernels, unless there is nothing to compute: a grid cannot be empty.
     ///
     /// # Safety
-    /// As [`Prepared::launch`].
+    /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can access, with as many
+    /// elements as the problem says, the output apart from the others, and stay valid until the kernels have run.
     unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.prepared.launch(stream, operands)? };
+        let phases = self.phases.buffer().as_device_ptr().as_raw();
+        for (launch, kernel) in self.recipe.launches.iter().zip(&self.kernels) {
+            let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
+            // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
+            unsafe { kernel.launch(stream, launch.blocks(), BLOCK, values.pointers(launch))? };
+        }
         Ok(())
     }
 }

@@ -8,6 +8,8 @@
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "emulator")]
+pub mod emulator;
 #[path = "../report/mod.rs"]
 pub mod report;
 
@@ -97,6 +99,14 @@ macro_rules! on_every_engine {
     ($how:ident: $($property:ident),+ $(,)?) => {
         mod cpu {
             on_engine!($how, $crate::engines::Cpu: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
+        mod emulated_gather {
+            on_engine!($how, $crate::engines::emulator::Gather: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
+        mod emulated_scatter {
+            on_engine!($how, $crate::engines::emulator::Scatter: $($property),+);
         }
         #[cfg(feature = "cuda")]
         mod cuda_gather {

@@ -7,12 +7,9 @@ mod scatter;
 
 use std::fmt;
 
-use cust::sys;
-
 use super::{
-    device::Device,
     error::{CudaError, Unsupported},
-    operands::Operands,
+    recipe::Recipe,
 };
 use crate::Problem;
 
@@ -40,19 +37,6 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// An algorithm that is prepared for one problem on one device.
-pub(super) trait Prepared: fmt::Debug + Send + Sync {
-    /// Device memory that it holds, in bytes.
-    fn device_bytes(&self) -> usize;
-
-    /// Enqueues its kernels.
-    ///
-    /// # Safety
-    /// The device's context is current and `stream` belongs to it. The operands are addresses of that device with as many elements as
-    /// the problem says, the output apart from the others, and stay valid until the kernels have run.
-    unsafe fn launch(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError>;
-}
-
 /// What the choice needs to know of an algorithm.
 struct Implementation {
     algorithm: Algorithm,
@@ -60,31 +44,32 @@ struct Implementation {
     repeatable: bool,
     /// The limits of the algorithm.
     can_implement: fn(&Problem<3>) -> Result<(), Unsupported>,
-    /// Looks up the kernels and uploads their tables.
-    prepare: Prepare,
+    /// Tables and launches for a problem within the limits, with 64-bit indices or without.
+    recipe: fn(&Problem<3>, wide: bool) -> Recipe,
 }
-
-type Prepare = fn(&Device, &Problem<3>) -> Result<Box<dyn Prepared>, CudaError>;
 
 /// In order of preference.
 const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
-/// Prepares the algorithm that was asked for, or the preferred one of those that can solve the problem. Says which it is.
-pub(super) fn prepare(
-    wanted: Algorithm,
-    device: &Device,
-    problem: &Problem<3>,
-) -> Result<(Algorithm, Box<dyn Prepared>), CudaError> {
+/// The algorithm that was asked for, or the preferred one of those that can solve the problem; and what it does, with 64-bit
+/// indices if `wide`.
+pub(super) fn choose(wanted: Algorithm, problem: &Problem<3>, wide: bool) -> Result<(Algorithm, Recipe), CudaError> {
     let eligible = |candidate: &&Implementation| match wanted {
         Algorithm::Auto => candidate.repeatable,
         wanted => candidate.algorithm == wanted,
     };
     let mut refusal = None;
-    for Implementation { algorithm, can_implement, prepare, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
+    for Implementation { algorithm, can_implement, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
         match can_implement(problem) {
-            Ok(()) => return Ok((*algorithm, prepare(device, problem)?)),
+            Ok(()) => return Ok((*algorithm, recipe(problem, wide))),
             Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
         }
     }
     Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable"))
+}
+
+/// What each algorithm would do.
+#[cfg(test)]
+pub(super) fn all_recipes(problem: &Problem<3>, wide: bool) -> impl Iterator<Item = Recipe> {
+    IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(problem, wide))
 }

@@ -88,3 +88,32 @@ pub(super) fn prepare(
     }
     Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable"))
 }
+
+/// The launcher that `docs/kernels.md` shows.
+#[cfg(test)]
+#[path = "../../../docs/pointwise_launcher.rs"]
+mod pointwise;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose2d, Shape};
+
+    #[test]
+    fn the_document_shows_the_launcher_that_compiles() {
+        let document = include_str!("../../../docs/kernels.md");
+        assert!(document.contains(include_str!("../../../docs/pointwise_launcher.rs")));
+    }
+
+    #[test]
+    fn the_documented_launcher_takes_one_tap_only() {
+        let _: Prepare = pointwise::prepare;
+        let can_implement = |kernel, stride| {
+            let layer = ConvTranspose2d::builder(4, 6, kernel).stride(stride).build().unwrap();
+            pointwise::can_implement(&layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d())
+        };
+        assert_eq!(can_implement([1, 1], [1, 1]), Ok(()));
+        assert!(can_implement([1, 2], [1, 1]).unwrap_err().to_string().starts_with("a kernel extent is 2"));
+        assert!(can_implement([1, 1], [3, 1]).unwrap_err().to_string().starts_with("a stride is 3"));
+    }
+}

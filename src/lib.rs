@@ -191,6 +191,9 @@
 //! There is no backward pass, no `f16` or `bf16`, and no kernel for tensor cores: the CUDA kernels are the plain ones so far. GPUs
 //! from compute capability 7.0 on.
 
+// The guide speaks of the CUDA backend whether or not it is there.
+#![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]
+
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;

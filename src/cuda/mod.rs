@@ -1,5 +1,7 @@
 //! The CUDA backend: plans that launch the kernels through `cust`.
 //!
+//! Streams and buffers are those of the crate `cust`, version 0.3; a program that makes some depends on it as well.
+//!
 //! ```no_run
 //! use conv_transpose::{ConvTranspose2d, Shape, Tensor, cuda};
 //! use cust::stream::{Stream, StreamFlags};
@@ -24,6 +26,9 @@
 //! | [`Plan::forward`] | [`DeviceTensor`] | shapes, device, overlap |
 //! | [`Plan::forward_slices`] | `cust` [`DeviceSlice`](cust::memory::DeviceSlice)s, so any `DeviceBuffer` | lengths, device, overlap |
 //! | [`Plan::forward_raw`] | device addresses and a stream handle of any library | nothing: `unsafe` |
+//!
+//! Without a driver or a GPU, [`Device::new`] says so ([`CudaError::NoDriver`], [`CudaError::NoDevice`]); everything else needs a
+//! [`Device`], so this is the only place where a program has to decide what to do without one.
 //!
 //! # Streams and threads
 //! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing and waits for

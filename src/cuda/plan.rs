@@ -100,7 +100,9 @@ impl<const D: usize> Plan<D> {
 
     /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
     ///
-    /// `bias` has one element per output channel.
+    /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and row-major, in the
+    /// memory of the plan's device. The output is complete when the stream has got this far; until then the operands must not be
+    /// written to, by work on other streams for example.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan;
@@ -123,7 +125,8 @@ impl<const D: usize> Plan<D> {
         self.forward_slices(stream, input.buffer(), weight.buffer(), bias, output.buffer_mut())
     }
 
-    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has.
+    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has, in
+    /// row-major order.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), with [`CudaError::TooShort`] for a slice that has too few elements, and
@@ -154,7 +157,8 @@ impl<const D: usize> Plan<D> {
 
     /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the CUDA runtime.
     ///
-    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of `f32` elements.
+    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of the first `f32` element of dense
+    /// row-major tensors. The example `cudarc_interop` shows a safe function around this one.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the launch fails, or something on this device failed before it.

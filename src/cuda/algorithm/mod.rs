@@ -73,3 +73,32 @@ pub(super) fn choose(wanted: Algorithm, problem: &Problem<3>, wide: bool) -> Res
 pub(super) fn all_recipes(problem: &Problem<3>, wide: bool) -> impl Iterator<Item = Recipe> {
     IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(problem, wide))
 }
+
+/// The recipe that `docs/kernels.md` shows.
+#[cfg(test)]
+#[path = "../../../docs/pointwise_recipe.rs"]
+mod pointwise;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose2d, Shape};
+
+    #[test]
+    fn the_document_shows_the_recipe_that_compiles() {
+        let document = include_str!("../../../docs/kernels.md");
+        assert!(document.contains(include_str!("../../../docs/pointwise_recipe.rs")));
+    }
+
+    #[test]
+    fn the_documented_recipe_takes_one_tap_only() {
+        let _: fn(&Problem<3>, bool) -> Recipe = pointwise::recipe;
+        let can_implement = |kernel, stride| {
+            let layer = ConvTranspose2d::builder(4, 6, kernel).stride(stride).build().unwrap();
+            pointwise::can_implement(&layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d())
+        };
+        assert_eq!(can_implement([1, 1], [1, 1]), Ok(()));
+        assert!(can_implement([1, 2], [1, 1]).unwrap_err().to_string().starts_with("a kernel extent is 2"));
+        assert!(can_implement([1, 1], [3, 1]).unwrap_err().to_string().starts_with("a stride is 3"));
+    }
+}

@@ -111,7 +111,8 @@
 //!
 //! # Errors
 //!
-//! Layers and plans do not panic over an argument: what they do not take, they refuse with an [`Error`]. A [`GeometryError`] has the argument, the axis, the value and the limit as fields, to match on, and says them in one line:
+//! Layers and plans do not panic over an argument: what they do not take, they refuse with an [`Error`]. A [`GeometryError`] has the
+//! argument, the axis, the value and the limit as fields, to match on, and says them in one line:
 //!
 //! ```
 //! use conv_transpose::{Argument, ConvTranspose2d, Error, GeometryError, Shape, Tensor, cpu};

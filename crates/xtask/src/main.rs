@@ -3,6 +3,9 @@
 //! It does not depend on the library, whose build stops when the prebuilt PTX is out of date: this is what renews it.
 
 mod ptx;
+mod ptxas;
+
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -21,11 +24,22 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Assembles ptx/ for the GPUs that run it, and writes what each kernel takes to ptx/REGISTERS.md.
+    Ptxas {
+        /// Changes nothing, but fails if a kernel spills or uses a stack, if ptxas warns, or if the table is out of date.
+        #[arg(long)]
+        check: bool,
+        /// NVIDIA's assembler.
+        #[arg(long, value_name = "PATH", default_value = "ptxas")]
+        ptxas: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Ptx { check: false } => ptx::regenerate(),
         Chore::Ptx { check: true } => ptx::check(),
+        Chore::Ptxas { check: false, ptxas } => ptxas::regenerate(ptxas),
+        Chore::Ptxas { check: true, ptxas } => ptxas::check(ptxas),
     }
 }

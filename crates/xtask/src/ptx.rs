@@ -48,7 +48,8 @@ fn compare(committed: &[Ptx], fresh: &[Ptx]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn kernels() -> Kernels {
+/// The kernels of this checkout.
+pub(crate) fn kernels() -> Kernels {
     let own_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     Kernels::new(own_dir.ancestors().nth(2).unwrap_or(own_dir))
 }

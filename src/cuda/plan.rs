@@ -58,7 +58,7 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let (algorithm, prepared) = algorithm::prepare(options.algorithm, device, &problem.to_3d())?;
+        let (algorithm, prepared) = algorithm::prepare(options.algorithm, device, &problem.to_compute())?;
         Ok(Self { device: device.clone(), problem, algorithm, prepared })
     }
 

@@ -2,12 +2,14 @@
 //!
 //! It does not depend on the library, whose build stops when the prebuilt PTX is out of date: this is what renews it.
 
+mod mutants;
 mod ptx;
 mod ptxas;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use mutants::Selection;
 
 /// Chores of this repository.
 #[derive(Parser)]
@@ -33,12 +35,26 @@ enum Chore {
         #[arg(long, value_name = "PATH", default_value = "ptxas")]
         ptxas: PathBuf,
     },
+    /// Plants known faults, one at a time, in a copy of the sources: the tests have to catch each.
+    Mutants {
+        /// Plants nothing, but fails if a fault no longer finds its place in the sources.
+        #[arg(long)]
+        check: bool,
+        /// Only faults whose file or description contains this.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+        /// Also faults that need this, as the list of faults says.
+        #[arg(long, value_name = "NEED")]
+        with: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Ptx { check: false } => ptx::regenerate(),
         Chore::Ptx { check: true } => ptx::check(),
+        Chore::Mutants { check: true, .. } => mutants::check(),
+        Chore::Mutants { check: false, only, with } => mutants::run(&Selection { only, with }),
         Chore::Ptxas { check: false, ptxas } => ptxas::regenerate(ptxas),
         Chore::Ptxas { check: true, ptxas } => ptxas::check(ptxas),
     }

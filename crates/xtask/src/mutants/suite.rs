@@ -17,7 +17,8 @@ const PACKAGES: &[&str] = &["-p", "conv-transpose", "-p", "conv-transpose-kernel
 
 /// Cargo's arguments and the random cases of each property, one run after the other. The last one is the whole suite.
 const RUNS: &[(&[&str], &str)] = &[
-    (&["-p", "conv-transpose", "--lib", "--test", "named_cases", "--test", "shapes", "--test", "refusals"], "32"),
+    (&["-p", "conv-transpose", "--test", "named_cases", "--test", "shapes", "--test", "refusals"], "32"),
+    (&["-p", "conv-transpose", "--lib"], "32"),
     (&["-p", "conv-transpose-kernels"], "64"),
     (&["-p", "conv-transpose", "--test", "properties", "--test", "pytorch", "--test", "cpu_backend"], "64"),
     (PACKAGES, "256"),

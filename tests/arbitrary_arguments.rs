@@ -1,9 +1,22 @@
 //! Arbitrary numbers in every argument: never a panic or an overflow, and the same answer as a second, naive model of the rules.
 //!
 //! The model below knows no error variants, only whether a geometry is legal and what its axes are. It computes in `i128`, with checks.
+//! Every legal geometry is also planned for the CPU, which must neither overflow nor take much memory, however large the tensors.
+//!
+//! Ten million cases: `PROPTEST_CASES=3334 cargo test --test arbitrary_arguments -- --nocapture`
 
-use conv_transpose::{AutoPad, Axis, ConvTranspose, Shape};
+mod allocations;
+
+use allocations::{Counting, peak_of};
+use conv_transpose::{AutoPad, Axis, ConvTranspose, Problem, Shape, cpu};
 use proptest::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most bytes that a plan may take while it is made, and a thread while it computes.
+const MOST_FOR_A_PLAN: usize = 64 << 20;
+const MOST_FOR_A_THREAD: usize = 40 << 20;
 
 /// The largest extent and padding of an axis, and the largest number of elements of a tensor.
 const MAX_EXTENT: i128 = isize::MAX as i128 / 2;
@@ -210,8 +223,11 @@ fn check<const D: usize>(a: &Arguments<D>) -> Result<bool, TestCaseError> {
     }
     let input = Shape { batch: a.batch, channels: a.channels, extent: a.input };
     let expected = by_the_model(a);
-    let problem = match builder.build().and_then(|layer| layer.problem(input)) {
-        Ok(problem) => problem,
+    let problem = match builder.build().and_then(|layer| Ok((layer, layer.problem(input)?))) {
+        Ok((layer, problem)) => {
+            check_plan(&layer, &problem)?;
+            problem
+        }
         Err(error) => {
             prop_assert!(expected.is_none(), "refused: {error}, but the model says {expected:?}");
             prop_assert!(!error.to_string().is_empty());
@@ -248,6 +264,19 @@ fn check<const D: usize>(a: &Arguments<D>) -> Result<bool, TestCaseError> {
     let three_axes = problem.to_3d();
     prop_assert_eq!(&three_axes.axes()[3 - D..], &problem.axes()[..]);
     Ok(true)
+}
+
+/// Asserts that a plan for the CPU can be made within bounds, whatever the extents. Nothing is computed.
+fn check_plan<const D: usize>(layer: &ConvTranspose<D>, problem: &Problem<D>) -> Result<(), TestCaseError> {
+    let (plan, peak) = peak_of(|| cpu::Plan::new(layer, problem.input_shape()));
+    let plan = plan.map_err(|error| TestCaseError::fail(format!("no plan: {error}")))?;
+    prop_assert!(peak <= MOST_FOR_A_PLAN, "the plan takes {peak} bytes");
+    prop_assert_eq!(plan.problem(), problem);
+    prop_assert_eq!(plan.output_shape(), problem.output_shape());
+    let weight: usize = problem.weight_shape().dims().iter().product();
+    let bound = 4 * weight + MOST_FOR_A_THREAD * rayon::current_num_threads();
+    prop_assert!(plan.workspace_bytes() <= bound, "{} bytes of workspace", plan.workspace_bytes());
+    Ok(())
 }
 
 /// 1000 times `PROPTEST_CASES`: 256,000 unless told otherwise. At least one in twenty must be legal, so that not only refusals are tried.

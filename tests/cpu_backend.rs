@@ -119,6 +119,22 @@ fn an_empty_batch_is_an_empty_output() {
     }
 }
 
+/// Its extents need not fit in memory, nor their product in a `usize`.
+#[test]
+fn an_empty_batch_of_any_extent_is_an_empty_output() {
+    let layer = ConvTranspose3d::builder(1, 1, [3; 3]).stride([2, 3, 1 << 40]).build().unwrap();
+    assert_exact(&layer, Shape::batched(0, 1, [1 << 60, 1 << 60, 1 << 20]));
+}
+
+/// The weight's elements can be counted, but not in a table.
+#[test]
+fn a_plan_for_an_enormous_weight_is_small() {
+    let layer = ConvTranspose2d::builder(1, 1 << 58, [1, 1]).build().unwrap();
+    assert!(cpu::Plan::new(&layer, Shape::batched(1, 1, [1, 1])).is_ok());
+    let layer = ConvTranspose1d::builder(1, 1, [1 << 35]).stride([4096]).build().unwrap();
+    assert!(cpu::Plan::new(&layer, Shape::batched(1, 1, [1])).is_ok());
+}
+
 #[test]
 fn unbatched_inputs_and_kernelbench_72_in_small() {
     let layer = ConvTranspose3d::builder(8, 8, [3, 5, 7]).stride([2; 3]).padding([1, 2, 3]).output_padding([1; 3]);

@@ -29,8 +29,11 @@ use crate::{Axis, Phase, Problem};
 const ENOUGH_TASKS: usize = 64;
 /// Fewest output channels that are worth the copy of a window.
 const FEWEST_CHANNELS: usize = 16;
-/// Most phases, and most elements of a window, that this algorithm is used for.
+/// Most phases, taps and output channels of a group, for each of which there are tables, and most elements of a window, that
+/// this algorithm is used for.
 const MOST_PHASES: usize = 4096;
+const MOST_TAPS: usize = 1 << 20;
+const MOST_CHANNELS: usize = 1 << 20;
 const MOST_WINDOW_ELEMENTS: f64 = (8 << 20) as f64;
 
 /// The direct algorithm for one problem.
@@ -88,11 +91,12 @@ struct Task {
 }
 
 impl Direct {
-    /// The algorithm for a problem, unless its phases or its windows are too many.
+    /// The algorithm for a problem, unless its phases, taps or channels are too many, or its windows too large.
     pub fn new(problem: &Problem<3>, kernels: Kernels) -> Option<Self> {
         let phases = |axis: &Axis| axis.stride.min(axis.output);
         let phases = problem.axes().iter().map(phases).fold(1, usize::saturating_mul);
-        if phases > MOST_PHASES {
+        let kernel = problem.axes().iter().map(|axis| axis.kernel).fold(1, usize::saturating_mul);
+        if phases > MOST_PHASES || kernel > MOST_TAPS || problem.out_channels_per_group() > MOST_CHANNELS {
             return None;
         }
         let grid = Grid::new(problem, problem.out_channels_per_group().min(MAX_ROWS), kernels.lanes);

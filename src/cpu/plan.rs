@@ -40,7 +40,7 @@ impl<const D: usize> Plan<D> {
     /// [`Error::Geometry`] if the layer does not take such an input; see [`ConvTranspose::problem`].
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let algorithm = Algorithm::choose(&problem.to_3d(), Kernels::detect());
+        let algorithm = Algorithm::choose(&problem.to_compute(), Kernels::detect());
         Ok(Self { problem, algorithm })
     }
 
@@ -83,7 +83,6 @@ impl<const D: usize> Plan<D> {
             self.problem.check_bias(bias.len())?;
         }
         if output.as_slice().is_empty() {
-            // An empty batch may have extents far beyond any table of phases.
             return Ok(());
         }
         // `f32` is the only element type so far.

@@ -33,8 +33,8 @@ impl<const D: usize> EmulatedPlan<D> {
     /// As [`Plan::new`](super::Plan::new), less what concerns a device.
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let wide = needs_64_bits(&problem.to_3d());
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &problem.to_3d(), wide)?;
+        let wide = needs_64_bits(&problem.to_compute());
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &problem.to_compute(), wide)?;
         Ok(Self { problem, algorithm, recipe, seed: None })
     }
 
@@ -43,7 +43,7 @@ impl<const D: usize> EmulatedPlan<D> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn wide(mut self) -> Result<Self, Error> {
-        self.recipe = algorithm::choose(self.algorithm, &self.problem.to_3d(), true)?.1;
+        self.recipe = algorithm::choose(self.algorithm, &self.problem.to_compute(), true)?.1;
         Ok(self)
     }
 

@@ -81,12 +81,16 @@ pub(super) fn scatter_threads(problem: &Problem<3>) -> u128 {
     problem.batch() as u128 * problem.out_channels() as u128 * positions
 }
 
-/// The limits of the kernels: extents and channels of a group are counted in 32 bits.
+/// Most phases of an axis: their table is made on the host and uploaded.
+const MOST_PHASES: usize = 1 << 24;
+
+/// The limits of the kernels: extents and channels of a group are counted in 32 bits, and phases are tabulated.
 pub(super) fn check_limits(problem: &Problem<3>) -> Result<(), Unsupported> {
-    let limit = u32::MAX as usize;
-    let channels = ("the number of input channels per group", problem.in_channels_per_group());
-    let kernels = problem.axes().iter().map(|axis| ("a kernel extent", axis.kernel));
-    for (what, value) in kernels.chain([channels]) {
+    const COUNTED: usize = u32::MAX as usize;
+    let channels = ("the number of input channels per group", problem.in_channels_per_group(), COUNTED);
+    let kernels = problem.axes().iter().map(|axis| ("a kernel extent", axis.kernel, COUNTED));
+    let phases = problem.axes().iter().map(|axis| ("the number of phases", axis.stride.min(axis.output), MOST_PHASES));
+    for (what, value, limit) in kernels.chain(phases).chain([channels]) {
         if value > limit {
             return Err(Unsupported::TooLarge { what, value: value as u128, limit: limit as u128 });
         }
@@ -121,4 +125,76 @@ pub(super) fn check_grid(elements: u128) -> Result<(), Unsupported> {
         return Err(Unsupported::TooLarge { what: "the number of threads", value: elements, limit });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose1d, Shape};
+
+    /// One axis; nothing is allocated for it.
+    fn problem(batch: usize, channels: [usize; 2], input: usize, kernel: usize, stride: usize) -> Problem<3> {
+        let layer = ConvTranspose1d::builder(channels[0], channels[1], [kernel]).stride([stride]).build().unwrap();
+        layer.problem(Shape::batched(batch, channels[0], [input])).unwrap().to_3d()
+    }
+
+    #[test]
+    fn tensors_from_2_to_the_31_elements_on_are_wide() {
+        assert!(!needs_64_bits(&problem(1 << 16, [1, (1 << 15) - 1], 1, 1, 1)));
+        assert!(needs_64_bits(&problem(1 << 16, [1, 1 << 15], 1, 1, 1)));
+        assert!(needs_64_bits(&problem(1 << 16, [1 << 15, 1], 1, 1, 1)));
+        assert!(needs_64_bits(&problem(1, [1 << 16, 1 << 15], 1, 1, 1)));
+    }
+
+    /// Three outputs in a row take four threads: two phases of two positions.
+    #[test]
+    fn threads_from_2_to_the_31_on_are_wide() {
+        assert!(needs_64_bits(&problem(1 << 14, [1, 1 << 15], 2, 1, 2)));
+        assert!(!needs_64_bits(&problem(1 << 14, [1, (1 << 15) - 1], 2, 1, 2)));
+    }
+
+    #[test]
+    fn coordinates_from_2_to_the_31_on_are_wide() {
+        let cropped = |stride: usize, kernel: usize, dilation: usize| {
+            let layer = ConvTranspose1d::builder(1, 1, [kernel]).stride([stride]).dilation([dilation]);
+            let padding = (stride + (kernel - 1) * dilation) / 2;
+            let problem = layer.padding([padding]).build().unwrap().problem(Shape::batched(1, 1, [2])).unwrap();
+            assert_eq!(problem.axes()[0].output, 1);
+            needs_64_bits(&problem.to_3d())
+        };
+        assert!(cropped(1 << 30, 1, 2) && !cropped(1 << 29, 1, 2));
+        assert!(cropped(2, 3, 1 << 30) && !cropped(2, 3, 1 << 28));
+    }
+
+    #[test]
+    fn kernels_and_channels_are_counted_in_32_bits() {
+        const MOST: usize = u32::MAX as usize;
+        assert!(check_limits(&problem(1, [1, 1], 1, MOST, 1)).is_ok());
+        assert!(check_limits(&problem(1, [1, 1], 1, MOST + 1, 1)).is_err());
+        assert!(check_limits(&problem(1, [MOST, 1], 1, 1, 1)).is_ok());
+        assert!(check_limits(&problem(1, [MOST + 1, 1], 1, 1, 1)).is_err());
+    }
+
+    #[test]
+    fn phases_are_limited_to_what_a_table_can_be() {
+        let strided = |stride| check_limits(&problem(1, [1, 1], 2, 1, stride));
+        assert!(strided(MOST_PHASES).is_ok() && strided(MOST_PHASES + 1).is_err());
+        assert!(check_limits(&problem(1, [1, 1], 1, 1, usize::MAX)).is_ok(), "one output position is one phase");
+    }
+
+    /// A batch of zero is legal with extents whose product is not.
+    #[test]
+    fn an_empty_batch_has_parameters_whatever_its_extents() {
+        let far = 1 << 60;
+        let layer = crate::ConvTranspose3d::builder(1, 1, [2; 3]).stride([2, 3, 1 << 40]).build().unwrap();
+        let problem = layer.problem(Shape::batched(0, 1, [far, far, 1 << 20])).unwrap().to_compute();
+        assert!(check_limits(&problem).is_ok() && check_grid(gather_threads(&problem)).is_ok());
+        assert_eq!(Parameters::new(&problem).problem.outputs, 0);
+    }
+
+    #[test]
+    fn a_grid_has_an_end() {
+        let most = i32::MAX as u128 * 256;
+        assert!(check_grid(most).is_ok() && check_grid(most + 1).is_err());
+    }
 }

@@ -129,4 +129,11 @@ impl<const D: usize> Problem<D> {
         let Self { batch, in_channels, out_channels, groups, .. } = *self;
         Problem { batch, in_channels, out_channels, groups, axes }
     }
+
+    /// What a backend prepares for: this problem with three axes. Of an empty batch nothing is computed, and its extents may be far
+    /// beyond any table or count, so they become 1.
+    pub(crate) fn to_compute(self) -> Problem<3> {
+        let problem = self.to_3d();
+        if problem.batch() == 0 { Problem { axes: [Axis::UNIT; 3], ..problem } } else { problem }
+    }
 }

@@ -2,9 +2,14 @@
 //!
 //! It does not depend on the library, whose build stops when the prebuilt PTX is out of date: this is what renews it.
 
+mod mutants;
 mod ptx;
+mod ptxas;
+
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use mutants::Selection;
 
 /// Chores of this repository.
 #[derive(Parser)]
@@ -21,11 +26,36 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Assembles ptx/ for the GPUs that run it, and writes what each kernel takes to ptx/REGISTERS.md.
+    Ptxas {
+        /// Changes nothing, but fails if a kernel spills or uses a stack, if ptxas warns, or if the table is out of date.
+        #[arg(long)]
+        check: bool,
+        /// NVIDIA's assembler.
+        #[arg(long, value_name = "PATH", default_value = "ptxas")]
+        ptxas: PathBuf,
+    },
+    /// Plants known faults, one at a time, in a copy of the sources: the tests have to catch each.
+    Mutants {
+        /// Plants nothing, but fails if a fault no longer finds its place in the sources.
+        #[arg(long)]
+        check: bool,
+        /// Only faults whose file or description contains this.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+        /// Also faults that need this, as the list of faults says.
+        #[arg(long, value_name = "NEED")]
+        with: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().chore {
         Chore::Ptx { check: false } => ptx::regenerate(),
         Chore::Ptx { check: true } => ptx::check(),
+        Chore::Mutants { check: true, .. } => mutants::check(),
+        Chore::Mutants { check: false, only, with } => mutants::run(&Selection { only, with }),
+        Chore::Ptxas { check: false, ptxas } => ptxas::regenerate(ptxas),
+        Chore::Ptxas { check: true, ptxas } => ptxas::check(ptxas),
     }
 }

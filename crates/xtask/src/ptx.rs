@@ -48,9 +48,15 @@ fn compare(committed: &[Ptx], fresh: &[Ptx]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn kernels() -> Kernels {
+/// The kernels of this checkout.
+pub(crate) fn kernels() -> Kernels {
+    Kernels::new(root())
+}
+
+/// The root of this checkout.
+pub(crate) fn root() -> PathBuf {
     let own_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Kernels::new(own_dir.ancestors().nth(2).unwrap_or(own_dir))
+    own_dir.ancestors().nth(2).unwrap_or(own_dir).to_owned()
 }
 
 /// Builds where the library's build script does, so that neither has to start from nothing.

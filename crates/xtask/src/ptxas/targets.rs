@@ -1,0 +1,43 @@
+//! The GPUs that a PTX file is assembled for.
+
+use anyhow::Context;
+
+/// Compute capabilities of the generations in use, from Turing to Blackwell.
+const GENERATIONS: &[u32] = &[75, 80, 86, 89, 90, 100, 120];
+
+/// The targets of PTX for `arch`: every generation from its own on, or itself alone where its instructions are those of one
+/// generation (`sm_90a`) or of one family (`sm_100f`).
+pub(super) fn of(arch: &str) -> anyhow::Result<Vec<String>> {
+    let capability = arch.strip_prefix("sm_").with_context(|| format!("{arch} is no GPU architecture"))?;
+    if capability.ends_with(['a', 'f']) {
+        return Ok(vec![arch.to_owned()]);
+    }
+    let oldest: u32 = capability.parse().with_context(|| format!("{arch} is no GPU architecture"))?;
+    let able = GENERATIONS.iter().filter(|&&generation| generation >= oldest);
+    Ok(able.map(|generation| format!("sm_{generation}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_gpus_run_older_ptx() {
+        assert_eq!(of("sm_70").unwrap().len(), GENERATIONS.len());
+        assert_eq!(of("sm_80").unwrap(), ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]);
+        assert_eq!(of("sm_100").unwrap(), ["sm_100", "sm_120"]);
+    }
+
+    #[test]
+    fn instructions_of_one_generation_run_on_that_one_only() {
+        assert_eq!(of("sm_90a").unwrap(), ["sm_90a"]);
+        assert_eq!(of("sm_100f").unwrap(), ["sm_100f"]);
+    }
+
+    #[test]
+    fn other_names_are_refused() {
+        for name in ["", "90", "compute_90", "sm_", "sm_x"] {
+            assert!(of(name).is_err(), "{name}");
+        }
+    }
+}

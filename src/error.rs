@@ -15,6 +15,14 @@ pub enum Error {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(#[from] crate::cuda::CudaError),
+    /// The emulator found a mistake in a kernel, or in how it was launched.
+    #[cfg(feature = "emulator")]
+    #[error(transparent)]
+    Emulator(#[from] Box<cuda_std::emulator::Fault>),
+    /// A kernel on the emulator left an output element unwritten.
+    #[cfg(feature = "emulator")]
+    #[error(transparent)]
+    Unwritten(#[from] cuda_std::emulator::ReadError),
     /// There is not enough host memory for a tensor.
     #[error("no host memory for a tensor of shape {shape:?}")]
     HostMemory {

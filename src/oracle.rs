@@ -2,6 +2,16 @@
 //!
 //! Products and sums are in `f64`. Nothing here is shared with the backends: taps are found by trying every kernel index.
 //! It is as slow as that sounds; [`output_at`] serves to check single elements of a large output.
+//!
+//! ```
+//! use conv_transpose::{ConvTranspose1d, Shape, oracle};
+//!
+//! let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build()?;
+//! let problem = layer.problem(Shape::unbatched(1, [2]))?;
+//! let output = oracle::forward(&problem, &[10.0f32, 20.0], &[1.0, 2.0, 3.0], None);
+//! assert_eq!(output, [10.0, 20.0, 30.0 + 20.0, 40.0, 60.0]);
+//! # Ok::<(), conv_transpose::GeometryError>(())
+//! ```
 
 use rayon::prelude::*;
 

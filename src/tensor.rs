@@ -2,7 +2,7 @@
 
 use crate::{Argument, Error, GeometryError, Shape};
 
-/// A type that the backends compute with: `f32`.
+/// A type that the backends compute with: `f32`, and no other so far. It cannot be implemented for more types from outside.
 pub trait Element: bytemuck::Pod + Into<f64> + Send + Sync + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -12,7 +12,7 @@ mod sealed {
     impl Sealed for f32 {}
 }
 
-/// A dense row-major tensor over `D` spatial axes: an input, an output, or a weight.
+/// A dense row-major tensor over `D` spatial axes: an input, an output, or a weight. The last axis is contiguous.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor<T, const D: usize> {
     shape: Shape<D>,
@@ -23,7 +23,8 @@ impl<T: Copy, const D: usize> Tensor<T, D> {
     /// A tensor of the given shape over the given elements, in row-major order.
     ///
     /// # Errors
-    /// [`GeometryError::Length`] if the number of elements is not that of the shape.
+    /// [`GeometryError::Length`] if the number of elements is not that of the shape, [`GeometryError::Overflow`] if the shape's does
+    /// not fit in a `usize`. Both speak of an `input`, whatever the tensor is meant for.
     pub fn from_vec(shape: Shape<D>, data: Vec<T>) -> Result<Self, GeometryError> {
         match shape.checked_len() {
             Some(expected) if expected == data.len() => Ok(Self { shape, data }),

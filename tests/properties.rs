@@ -8,6 +8,7 @@ mod convolution;
 mod engines;
 mod geometries;
 mod planted_faults;
+mod rounding;
 
 use std::{cell::Cell, iter};
 
@@ -16,6 +17,7 @@ use convolution::{flat, lands, positions};
 use engines::Engine;
 use geometries::{AxisCase, Case, Data, Failure, Geometry, MAGNITUDE, Request, Stop, Stream, Tally, cases, for_all};
 use proptest::strategy::Strategy;
+use rounding::Rounding;
 
 on_every_engine! {
     in_1d_2d_3d:
@@ -89,38 +91,22 @@ fn integers_equal_the_oracle<E: Engine, const D: usize>(engine: &E) -> Result<Ta
     tally
 }
 
-/// On real numbers the error of each element is at most `gamma_n * (sum |x||w| + |bias|)`, with `gamma_n = n u / (1 - n u)` and `n`
-/// the number of roundings that any one product can go through: its own, and one for each addition. It holds for every order of
-/// additions, with or without fused multiply-add.
+/// On real numbers the error of each element is within what its roundings allow; the oracle's own error has the same form, with the
+/// round-off of `f64`.
 fn reals_stay_within_the_rounding_bound<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (problem, data) = (case.geometry.problem(), case.reals());
-        let oracle = |x: &[f32], w: &[f32], b: Option<&[f32]>| oracle::forward(&problem, x, w, b);
         let (x, w, b) = (data.input.as_slice(), data.weight.as_slice(), data.bias.as_deref());
-        let absolute = |values: &[f32]| values.iter().map(|value| value.abs()).collect::<Vec<f32>>();
-        let expected = oracle(x, w, b);
-        let magnitudes = oracle(&absolute(x), &absolute(w), b.map(absolute).as_deref());
-        let terms = oracle(&vec![1.0; x.len()], &vec![1.0; w.len()], None);
-
+        let expected = oracle::forward(&problem, x, w, b);
         let actual = output(engine, &case.geometry.layer(), &data)?;
         if actual.len() != expected.len() {
             return Err(Stop::Failed(format!("{} elements instead of {}", actual.len(), expected.len())));
         }
-        for index in 0..expected.len() {
-            let roundings = if terms[index] > 0.0 && b.is_some() { terms[index] + 1.0 } else { terms[index] };
-            // The oracle's own error has the same form, with the round-off of f64.
-            let gamma = |u: f64| roundings * u / (1.0 - roundings * u);
-            let bound = (gamma(E::ROUNDOFF) + gamma(f64::EPSILON / 2.0)) * magnitudes[index];
-            let error = (f64::from(actual[index]) - expected[index]).abs();
-            // Not even a NaN is to slip through.
-            if error.is_nan() || error > bound {
-                return Err(Stop::Failed(format!(
-                    "element {index}: {} instead of {}, off by {error:e}; {} terms of total magnitude {} allow {bound:e}",
-                    actual[index], expected[index], terms[index], magnitudes[index]
-                )));
-            }
-        }
-        Ok(())
+        let (rounding, roundoffs) = (Rounding::of(&problem, x, w, b), [E::ROUNDOFF, f64::EPSILON / 2.0]);
+        iter::zip(widened(&actual), expected)
+            .enumerate()
+            .try_for_each(|(index, (actual, expected))| rounding.check(index, actual, expected, roundoffs))
+            .map_err(Stop::Failed)
     })
 }
 

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// # Safety
 /// As [`gather_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem fits in 31 bits.
-#[kernel]
+#[kernel(launch_bounds(256, 3))]
 pub unsafe fn gather(
     problem: Problem,
     phases: *const Phase,
@@ -39,7 +39,7 @@ pub unsafe fn gather(
 /// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
 /// element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has at least
 /// `problem.gather_threads` threads.
-#[kernel]
+#[kernel(launch_bounds(256, 1))]
 pub unsafe fn gather_wide(
     problem: Problem,
     phases: *const Phase,
@@ -83,13 +83,11 @@ unsafe fn gather_one<I: Index>(
     // SAFETY: coordinates are within the output, and the table is the problem's.
     let (taps_z, taps_y, taps_x) = unsafe { (az.taps(phases, z), ay.taps(phases, y), ax.taps_of_phase(phases, r, q)) };
     let first_channel = sample.times(I::new(p.groups)).plus(group).times(in_per_group);
-    let input_plane = I::new(p.input_plane).offset();
-    // SAFETY: the first channel of this output's group, of this sample.
-    let input = unsafe { input.add(first_channel.offset() * input_plane) };
+    let input_plane = I::new(p.input_plane);
+    let first_input = first_channel.times(input_plane);
     let first_weight = group.times(in_per_group).times(I::new(p.out_per_group)).plus(local_channel);
-    let weight_step = I::new(p.out_per_group).times(I::new(p.taps)).offset();
-    // SAFETY: the weights from the first channel of the group to this output channel.
-    let weight = unsafe { weight.add(first_weight.times(I::new(p.taps)).offset()) };
+    let first_weight = first_weight.times(I::new(p.taps));
+    let weight_step = I::new(p.out_per_group).times(I::new(p.taps));
 
     let mut sum = 0.0;
     if !bias.is_null() {
@@ -101,15 +99,17 @@ unsafe fn gather_one<I: Index>(
             let kernel_row = kz.times(I::new(ay.kernel)).plus(ky).times(I::new(ax.kernel));
             let input_row = iz.times(I::new(ay.input)).plus(iy).times(I::new(ax.input));
             taps_x.for_each(|kx, ix| {
-                // SAFETY: `for_each` yields positions within the kernel and within the input.
-                let (mut x, mut w) =
-                    unsafe { (input.add(input_row.plus(ix).offset()), weight.add(kernel_row.plus(kx).offset())) };
+                let mut x = first_input.plus(input_row).plus(ix);
+                let mut w = first_weight.plus(kernel_row).plus(kx);
                 for _ in 0..p.in_per_group as u32 {
-                    // SAFETY: the steps stay within this sample's group.
-                    let (x_value, w_value) = unsafe { (mem::load_readonly(x), mem::load_readonly(w)) };
+                    // SAFETY: `for_each` yields positions within the kernel and within the input, and the steps stay within this
+                    // sample's group.
+                    let (x_value, w_value) = unsafe {
+                        (mem::load_readonly(input.add(x.offset())), mem::load_readonly(weight.add(w.offset())))
+                    };
                     sum = math::fma(x_value, w_value, sum);
-                    x = x.wrapping_add(input_plane);
-                    w = w.wrapping_add(weight_step);
+                    x = x.plus(input_plane);
+                    w = w.plus(weight_step);
                 }
             });
         });

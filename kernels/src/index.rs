@@ -48,6 +48,8 @@ pub trait Index: Copy + PartialOrd {
     fn minus(self, other: Self) -> Self;
     /// `self * other`, wrapping.
     fn times(self, other: Self) -> Self;
+    /// Whether it stands for a signed quantity below zero.
+    fn is_negative(self) -> bool;
     /// Quotient and remainder. A 32-bit index must be below 2^31.
     fn divide(self, by: Divisor) -> (Self, Self);
 }
@@ -81,6 +83,11 @@ impl Index for u32 {
     #[inline(always)]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
+    }
+
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        (self as i32) < 0
     }
 
     #[inline(always)]
@@ -120,6 +127,11 @@ impl Index for u64 {
     #[inline(always)]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
+    }
+
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        (self as i64) < 0
     }
 
     #[inline(always)]

@@ -5,14 +5,18 @@
 //! 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the rest.
 
 #![no_std]
-#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+#[cfg(not(target_arch = "nvptx64"))]
+mod entries;
 mod fill_bias;
 mod gather;
 mod index;
 mod problem;
 mod scatter;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub use entries::KERNELS;
 pub use fill_bias::{fill_bias, fill_bias_wide};
 pub use gather::{gather, gather_wide};
 pub use index::{Divisor, Index};

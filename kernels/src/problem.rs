@@ -36,6 +36,8 @@ pub struct Axis {
     pub output_divisor: Divisor,
     /// Stride, as a divisor.
     pub stride_divisor: Divisor,
+    /// `input_step`, as a divisor.
+    pub input_step_divisor: Divisor,
     /// Output positions of the longest phase, as a divisor.
     pub positions_divisor: Divisor,
     /// Input extent.
@@ -88,14 +90,13 @@ pub struct Problem {
     pub gather_threads: u64,
 }
 
-/// The taps that reach one output position of one axis.
+/// The taps that reach one output position of one axis from positions within the input.
 pub(crate) struct Taps<I> {
-    count: u32,
+    count: I,
     tap: I,
     tap_step: I,
     input: I,
     input_step: I,
-    extent: I,
 }
 
 impl Axis {
@@ -120,28 +121,49 @@ impl Axis {
         let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
         // SAFETY: as above; an entry is four aligned words.
         let phase: Phase = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
+        self.within_input(
+            I::new(phase.taps.into()),
+            I::new(phase.first_tap.into()),
+            I::from_signed(phase.first_input).plus(q),
+        )
+    }
+
+    /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions fall from tap
+    /// to tap, so those before and behind it are the first and the last ones: cutting them off saves the loop a check per tap, and
+    /// a kernel that is far larger than the input all the taps that reach nothing.
+    #[inline(always)]
+    fn within_input<I: Index>(&self, count: I, tap: I, input: I) -> Taps<I> {
+        let (tap_step, input_step) = (I::new(self.tap_step), I::new(self.input_step));
+        let (zero, one, extent) = (I::new(0), I::new(1), I::new(self.input));
+        let mut skipped = zero;
+        if !input.is_negative() && input >= extent {
+            skipped = input.minus(extent).divide(self.input_step_divisor).0.plus(one);
+        }
+        let mut end = zero;
+        if !input.is_negative() {
+            end = input.divide(self.input_step_divisor).0.plus(one);
+        }
+        let end = if end < count { end } else { count };
         Taps {
-            count: phase.taps,
-            tap: I::new(phase.first_tap.into()),
-            tap_step: I::new(self.tap_step),
-            input: I::from_signed(phase.first_input).plus(q),
-            input_step: I::new(self.input_step),
-            extent: I::new(self.input),
+            count: if skipped < end { end.minus(skipped) } else { zero },
+            tap: tap.plus(skipped.times(tap_step)),
+            tap_step,
+            input: input.minus(skipped.times(input_step)),
+            input_step,
         }
     }
 }
 
 impl<I: Index> Taps<I> {
-    /// Calls `body(kernel index, input position)` for each tap whose input position exists.
+    /// Calls `body(kernel index, input position)` for each tap.
     #[inline(always)]
     pub(crate) fn for_each(&self, mut body: impl FnMut(I, I)) {
-        let (mut tap, mut input) = (self.tap, self.input);
-        for _ in 0..self.count {
-            if input < self.extent {
-                body(tap, input);
-            }
+        let (mut tap, mut input, mut left) = (self.tap, self.input, self.count);
+        while left > I::new(0) {
+            body(tap, input);
             tap = tap.plus(self.tap_step);
             input = input.minus(self.input_step);
+            left = left.minus(I::new(1));
         }
     }
 }

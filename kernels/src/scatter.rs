@@ -15,7 +15,7 @@ use crate::{index::Index, problem::Problem};
 /// # Safety
 /// As [`scatter_wide`]; in addition, every tensor has fewer than 2^31 elements, so has the product of input positions and output
 /// channels, and every coordinate of the problem fits in 31 bits.
-#[kernel]
+#[kernel(launch_bounds(256, 4))]
 pub unsafe fn scatter(problem: Problem, threads: u64, input: *const f32, weight: *const f32, output: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     // SAFETY: the caller's promise.
@@ -27,7 +27,7 @@ pub unsafe fn scatter(problem: Problem, threads: u64, input: *const f32, weight:
 /// # Safety
 /// The pointers are device pointers to tensors of the problem's shapes; nothing but this launch accesses the output meanwhile.
 /// `threads` is samples times output channels times input positions, and the one-dimensional grid has at least as many threads.
-#[kernel]
+#[kernel(launch_bounds(256, 1))]
 pub unsafe fn scatter_wide(problem: Problem, threads: u64, input: *const f32, weight: *const f32, output: *mut f32) {
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
     // SAFETY: the caller's promise.

@@ -95,17 +95,17 @@ impl Device {
         Ok(Self { inner: Arc::new(Inner { module, context, ordinal, name, capability: (major, minor) }) })
     }
 
-    /// The device's name, as the driver says it.
+    /// The device's name, as the driver says it, such as `NVIDIA H200`.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The device's number.
+    /// The device's number, from 0, among those that the driver shows to this program.
     pub fn ordinal(&self) -> i32 {
         self.inner.ordinal
     }
 
-    /// The compute capability, `(major, minor)`.
+    /// The compute capability, `(major, minor)`: `(9, 0)` for an H200.
     pub fn compute_capability(&self) -> (u32, u32) {
         self.inner.capability
     }
@@ -119,7 +119,7 @@ impl Device {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.inner.context.raw()) })
     }
 
-    /// A device tensor filled with zeros.
+    /// A device tensor filled with zeros. Returns when it is: streams of every kind may use it.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
@@ -149,7 +149,10 @@ impl Device {
         Ok(DeviceTensor::new(self.clone(), tensor.shape(), buffer))
     }
 
-    /// A copy of a slice in device memory, such as a bias.
+    /// A copy of a slice in device memory, such as a bias. Returns when the copy is done.
+    ///
+    /// The buffer is `cust`'s, which frees it in the context that is current where it is dropped. Drop it on a thread whose current
+    /// context is the device's; see [`make_current`](Self::make_current).
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].

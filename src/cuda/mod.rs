@@ -1,5 +1,7 @@
 //! The CUDA backend: plans that launch the kernels through `cust`.
 //!
+//! Streams and buffers are those of the crate `cust`, version 0.3; a program that makes some depends on it as well.
+//!
 //! ```no_run
 //! use conv_transpose::{ConvTranspose2d, Shape, Tensor, cuda};
 //! use cust::stream::{Stream, StreamFlags};
@@ -25,6 +27,9 @@
 //! | [`Plan::forward_slices`] | `cust` [`DeviceSlice`](cust::memory::DeviceSlice)s, so any `DeviceBuffer` | lengths, device, overlap |
 //! | [`Plan::forward_raw`] | device addresses and a stream handle of any library | nothing: `unsafe` |
 //!
+//! Without a driver or a GPU, [`Device::new`] says so ([`CudaError::NoDriver`], [`CudaError::NoDevice`]); everything else needs a
+//! [`Device`], so this is the only place where a program has to decide what to do without one.
+//!
 //! # Streams and threads
 //! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing and waits for
 //! nothing. Work on other streams has to be ordered with events, as with any kernel. A plan is `Send + Sync`: several threads may
@@ -33,16 +38,21 @@
 mod algorithm;
 mod context;
 mod device;
+#[cfg(feature = "emulator")]
+mod emulated;
 mod error;
 mod memory;
 mod module;
 mod operands;
 mod parameters;
 mod plan;
+mod recipe;
 mod tensor;
 
 pub use algorithm::Algorithm;
 pub use device::Device;
+#[cfg(feature = "emulator")]
+pub use emulated::EmulatedPlan;
 pub use error::{CudaError, Status, Unsupported};
 pub use plan::{Options, Plan};
 pub use tensor::DeviceTensor;

@@ -100,12 +100,12 @@ impl Kernel {
     /// # Safety
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
     /// kernel, of its type, and the kernel's own safety conditions must hold until it has run.
-    pub(super) unsafe fn launch(
+    pub(super) unsafe fn launch<const N: usize>(
         &self,
         stream: sys::CUstream,
         blocks: u32,
         threads: u32,
-        arguments: &mut [*mut c_void],
+        mut arguments: [*mut c_void; N],
     ) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
         let result = unsafe {

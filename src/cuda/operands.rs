@@ -7,18 +7,11 @@ use cust::{
     sys,
 };
 
-use super::error::{CudaError, Status};
+use super::{
+    error::{CudaError, Status},
+    recipe::Operands,
+};
 use crate::{Argument, Problem};
-
-/// Device addresses of the tensors of one call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operands {
-    pub(super) input: u64,
-    pub(super) weight: u64,
-    /// Zero if there is no bias.
-    pub(super) bias: u64,
-    pub(super) output: u64,
-}
 
 /// A buffer as it was handed over: whose it is, where, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -72,32 +65,30 @@ impl Span {
     }
 }
 
-impl Operands {
-    /// Checks lengths, overlap and device of the four buffers.
-    pub(super) fn checked<const D: usize>(
-        problem: &Problem<D>,
-        device: i32,
-        [input, weight, output]: [Span; 3],
-        bias: Option<Span>,
-    ) -> Result<Self, CudaError> {
-        input.check_len(problem.input_shape().len())?;
-        weight.check_len(problem.weight_shape().len())?;
-        output.check_len(problem.output_shape().len())?;
-        if let Some(bias) = &bias {
-            bias.check_len(problem.out_channels())?;
-        }
-        for operand in [Some(input), Some(weight), bias].into_iter().flatten() {
-            if operand.overlaps(&output) {
-                return Err(CudaError::Overlap { with: operand.argument });
-            }
-            operand.check_device(device)?;
-        }
-        output.check_device(device)?;
-        Ok(Self {
-            input: input.address,
-            weight: weight.address,
-            bias: bias.map_or(0, |bias| bias.address),
-            output: output.address,
-        })
+/// Checks lengths, overlap and device of the four buffers.
+pub(super) fn checked<const D: usize>(
+    problem: &Problem<D>,
+    device: i32,
+    [input, weight, output]: [Span; 3],
+    bias: Option<Span>,
+) -> Result<Operands, CudaError> {
+    input.check_len(problem.input_shape().len())?;
+    weight.check_len(problem.weight_shape().len())?;
+    output.check_len(problem.output_shape().len())?;
+    if let Some(bias) = &bias {
+        bias.check_len(problem.out_channels())?;
     }
+    for operand in [Some(input), Some(weight), bias].into_iter().flatten() {
+        if operand.overlaps(&output) {
+            return Err(CudaError::Overlap { with: operand.argument });
+        }
+        operand.check_device(device)?;
+    }
+    output.check_device(device)?;
+    Ok(Operands {
+        input: input.address,
+        weight: weight.address,
+        bias: bias.map_or(0, |bias| bias.address),
+        output: output.address,
+    })
 }

@@ -2,19 +2,14 @@
 
 use conv_transpose_kernels as kernels;
 
-use super::error::Unsupported;
+use super::{error::Unsupported, recipe::BLOCK};
 use crate::{Axis, Problem};
-
-/// Threads of a block, for kernels with one thread per element.
-pub(super) const BLOCK: u32 = 256;
 
 /// What the geometry kernels take besides the tensors.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters {
     pub(super) problem: kernels::Problem,
     pub(super) phases: Vec<kernels::Phase>,
-    /// Whether 32-bit indices do not suffice.
-    pub(super) wide: bool,
 }
 
 impl Parameters {
@@ -45,7 +40,7 @@ impl Parameters {
             row_threads_divisor: kernels::Divisor::new(row_threads(problem) as u64),
             gather_threads: gather_threads(problem) as u64,
         };
-        Self { problem: problem_parameters, phases, wide: needs_64_bits(problem) }
+        Self { problem: problem_parameters, phases }
     }
 }
 
@@ -55,6 +50,7 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         output_divisor: kernels::Divisor::new(axis.output as u64),
         stride_divisor: kernels::Divisor::new(axis.stride as u64),
         positions_divisor: kernels::Divisor::new(axis.output.div_ceil(axis.stride) as u64),
+        input_step_divisor: kernels::Divisor::new(axis.input_step() as u64),
         input: axis.input as u64,
         output: axis.output as u64,
         kernel: axis.kernel as u64,
@@ -79,6 +75,12 @@ pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
     rows as u128 * row_threads(problem)
 }
 
+/// Threads that the scatter kernel needs: samples times output channels times input positions.
+pub(super) fn scatter_threads(problem: &Problem<3>) -> u128 {
+    let positions: u128 = problem.axes().iter().map(|axis| axis.input as u128).product();
+    problem.batch() as u128 * problem.out_channels() as u128 * positions
+}
+
 /// Most phases of an axis: their table is made on the host and uploaded.
 const MOST_PHASES: usize = 1 << 24;
 
@@ -97,16 +99,15 @@ pub(super) fn check_limits(problem: &Problem<3>) -> Result<(), Unsupported> {
 }
 
 /// Whether an element index, or a coordinate on the way to one, may reach 2^31.
-fn needs_64_bits(problem: &Problem<3>) -> bool {
+pub(super) fn needs_64_bits(problem: &Problem<3>) -> bool {
     const LIMIT: u128 = 1 << 31;
     let elements = |shape: crate::Shape<3>| shape.len() as u128;
-    let positions: u128 = problem.axes().iter().map(|axis| axis.input as u128).product();
     let counts = [
         elements(problem.input_shape()),
         elements(problem.weight_shape()),
         elements(problem.output_shape()),
         gather_threads(problem),
-        problem.batch() as u128 * problem.out_channels() as u128 * positions,
+        scatter_threads(problem),
     ];
     let reach = |axis: &Axis| {
         axis.output as u128
@@ -124,11 +125,6 @@ pub(super) fn check_grid(elements: u128) -> Result<(), Unsupported> {
         return Err(Unsupported::TooLarge { what: "the number of threads", value: elements, limit });
     }
     Ok(())
-}
-
-/// Number of blocks for one thread per element, of which there are not too many for a grid.
-pub(super) fn blocks(elements: u64) -> u32 {
-    elements.div_ceil(BLOCK.into()) as u32
 }
 
 #[cfg(test)]
@@ -197,10 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_has_a_thread_for_each_element_and_an_end() {
-        assert_eq!([0, 1, 256, 257].map(blocks), [0, 1, 1, 2]);
+    fn a_grid_has_an_end() {
         let most = i32::MAX as u128 * 256;
         assert!(check_grid(most).is_ok() && check_grid(most + 1).is_err());
-        assert_eq!(blocks(most as u64), i32::MAX as u32);
     }
 }

@@ -9,10 +9,14 @@ use cust::{
 };
 
 use super::{
-    algorithm::{self, Algorithm, Prepared},
+    algorithm::{self, Algorithm},
     device::Device,
     error::CudaError,
-    operands::{Operands, Span},
+    memory::DeviceMemory,
+    module::Kernel,
+    operands::{self, Span},
+    parameters::needs_64_bits,
+    recipe::{BLOCK, Operands, Recipe, Values},
     tensor::DeviceTensor,
 };
 use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
@@ -26,7 +30,7 @@ use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    algorithm: Algorithm,
+    pub(super) algorithm: Algorithm,
 }
 
 impl Options {
@@ -47,7 +51,11 @@ pub struct Plan<const D: usize> {
     device: Device,
     problem: Problem<D>,
     algorithm: Algorithm,
-    prepared: Box<dyn Prepared>,
+    recipe: Recipe,
+    /// One for each launch of the recipe.
+    kernels: Vec<Kernel>,
+    /// The recipe's table, in device memory.
+    phases: DeviceMemory<u8>,
 }
 
 impl<const D: usize> Plan<D> {
@@ -58,8 +66,11 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let (algorithm, prepared) = algorithm::prepare(options.algorithm, device, &problem.to_compute())?;
-        Ok(Self { device: device.clone(), problem, algorithm, prepared })
+        let computed = problem.to_compute();
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
+        let kernels = recipe.launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<_, _>>()?;
+        let phases = DeviceMemory::new(device.clone(), device.upload_slice(bytemuck::cast_slice(&recipe.phases))?);
+        Ok(Self { device: device.clone(), problem, algorithm, recipe, kernels, phases })
     }
 
     /// The problem that this plan solves.
@@ -84,12 +95,14 @@ impl<const D: usize> Plan<D> {
 
     /// Device memory that the plan holds as long as it lives, in bytes.
     pub fn device_bytes(&self) -> usize {
-        self.prepared.device_bytes()
+        self.phases.buffer().len()
     }
 
     /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
     ///
-    /// `bias` has one element per output channel.
+    /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and row-major, in the
+    /// memory of the plan's device. The output is complete when the stream has got this far; until then the operands must not be
+    /// written to, by work on other streams for example.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan;
@@ -112,7 +125,8 @@ impl<const D: usize> Plan<D> {
         self.forward_slices(stream, input.buffer(), weight.buffer(), bias, output.buffer_mut())
     }
 
-    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has.
+    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has, in
+    /// row-major order.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), with [`CudaError::TooShort`] for a slice that has too few elements, and
@@ -135,7 +149,7 @@ impl<const D: usize> Plan<D> {
             Span::new(Argument::Output, output),
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
-        let operands = Operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        let operands = operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
         // the kernels that use it, so they stay valid.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
@@ -143,7 +157,8 @@ impl<const D: usize> Plan<D> {
 
     /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the CUDA runtime.
     ///
-    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of `f32` elements.
+    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of the first `f32` element of dense
+    /// row-major tensors. The example `cudarc_interop` shows a safe function around this one.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the launch fails, or something on this device failed before it.
@@ -169,13 +184,18 @@ impl<const D: usize> Plan<D> {
     /// Launches the kernels, unless there is nothing to compute: a grid cannot be empty.
     ///
     /// # Safety
-    /// As [`Prepared::launch`].
+    /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can access, with as many
+    /// elements as the problem says, the output apart from the others, and stay valid until the kernels have run.
     unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.prepared.launch(stream, operands)? };
+        let phases = self.phases.buffer().as_device_ptr().as_raw();
+        for (launch, kernel) in self.recipe.launches.iter().zip(&self.kernels) {
+            let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
+            // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
+            unsafe { kernel.launch(stream, launch.blocks(), BLOCK, values.pointers(launch))? };
+        }
         Ok(())
     }
 }

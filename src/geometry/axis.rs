@@ -6,7 +6,7 @@
 //! each a dense convolution of its own. A phase without taps receives the bias only: there are such phases when
 //! `stride > kernel` or `g > 1`.
 
-/// The resolved parameters of one spatial axis.
+/// The resolved parameters of one spatial axis. Extents count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Axis {
     /// Input extent, at least 1.

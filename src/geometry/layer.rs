@@ -271,7 +271,8 @@ impl<const D: usize> Parameters<D> {
 }
 
 impl<const D: usize> ConvTranspose<D> {
-    /// Starts a layer with stride 1, no padding, dilation 1 and one group.
+    /// Starts a layer with stride 1, no padding, dilation 1 and one group. `kernel` has the extent of each spatial axis, outermost
+    /// first, as all arrays here do: `[height, width]` for images.
     pub fn builder(in_channels: usize, out_channels: usize, kernel: [usize; D]) -> ConvTransposeBuilder<D> {
         ConvTransposeBuilder {
             parameters: Parameters {

@@ -10,9 +10,9 @@ use super::error::{Argument, GeometryError};
 /// A weight `[in_channels, out_channels / groups, kernel...]` has the same type, with `in_channels` as its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape<const D: usize> {
-    /// Number of samples; `None` for an unbatched tensor, which has no batch axis at all.
+    /// Number of samples, of a weight `in_channels`; `None` for an unbatched tensor, which has no batch axis at all.
     pub batch: Option<usize>,
-    /// Number of channels.
+    /// Number of channels; of a weight, `out_channels / groups`.
     pub channels: usize,
     /// Extent of each spatial axis, in elements.
     pub extent: [usize; D],
@@ -32,7 +32,7 @@ impl<const D: usize> Shape<D> {
     /// Reads a shape from a list of dimensions: `D + 2` of them make a batched shape, `D + 1` an unbatched one.
     ///
     /// # Errors
-    /// [`GeometryError::Rank`] for any other number of dimensions.
+    /// [`GeometryError::Rank`] for any other number of dimensions. It speaks of an `input`, whatever the shape is meant for.
     pub fn from_dims(dims: &[usize]) -> Result<Self, GeometryError> {
         let rank = || GeometryError::Rank { argument: Argument::Input, spatial_axes: D, rank: dims.len() };
         let spatial = dims.len().checked_sub(D).ok_or_else(rank)?;

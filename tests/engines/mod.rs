@@ -8,8 +8,10 @@
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
+#[cfg(feature = "emulator")]
+pub mod emulator;
 #[path = "../report/mod.rs"]
-mod report;
+pub mod report;
 
 use std::{
     fmt::Write as _,
@@ -97,6 +99,14 @@ macro_rules! on_every_engine {
     ($how:ident: $($property:ident),+ $(,)?) => {
         mod cpu {
             on_engine!($how, $crate::engines::Cpu: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
+        mod emulated_gather {
+            on_engine!($how, $crate::engines::emulator::Gather: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
+        mod emulated_scatter {
+            on_engine!($how, $crate::engines::emulator::Scatter: $($property),+);
         }
         #[cfg(feature = "cuda")]
         mod cuda_gather {

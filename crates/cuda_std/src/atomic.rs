@@ -15,6 +15,7 @@ macro_rules! add {
             ///
             /// `target` must be aligned and valid in global memory; while the kernel runs, every access to it must be atomic.
             #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub unsafe fn $name(target: *mut $type, value: $type) {
                 #[cfg(target_arch = "nvptx64")]
                 // SAFETY: the caller vouches for the pointer.

@@ -1,6 +1,5 @@
-//! The primitives' bodies on the host: the one place where an emulator of the GPU plugs in.
-//!
-//! Without an emulator there is no launch on the host, so each of them panics.
+//! The primitives' bodies on the host without the emulator: there is no launch, so each of them panics. The emulator's
+//! bodies have the same names.
 
 /// A position or an extent along the three axes of a grid or a block.
 pub(crate) struct Axes {

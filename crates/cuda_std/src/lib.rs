@@ -2,7 +2,8 @@
 //!
 //! The names follow rust-cuda's `cuda_std`; the code is for rustc's own `nvptx64-nvidia-cuda` target. On the host the
 //! same names exist with the same types, so that kernels are type-checked, documented and tested like any other code:
-//! every primitive has a second body in the module `host`, for an emulator to fill in.
+//! every primitive has a second body for the host. With the feature `emulator`, kernels run there as they are written,
+//! and their mistakes are reported: see the module `emulator`. Without it, those bodies panic.
 //!
 //! ```
 //! use cuda_std::{kernel, thread};
@@ -45,7 +46,11 @@
 extern crate std;
 
 pub mod atomic;
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulator"))]
+pub mod emulator;
 #[cfg(not(target_arch = "nvptx64"))]
+pub mod entry;
+#[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 mod host;
 pub mod math;
 pub mod mem;
@@ -57,8 +62,12 @@ pub mod warp;
 
 pub use cuda_std_macros::kernel;
 
+#[cfg(all(not(target_arch = "nvptx64"), feature = "emulator"))]
+use emulator::primitives as host;
+
 /// Stops the kernel with an error: the launch fails, and the context with it.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn trap() -> ! {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the instruction has no requirements.
@@ -72,6 +81,11 @@ pub fn trap() -> ! {
 /// What the crate's macros expand to; nothing here is for direct use.
 #[doc(hidden)]
 pub mod macros {
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub use core::alloc::Layout;
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub use crate::entry::{Entry, argument};
     #[cfg(not(target_arch = "nvptx64"))]
     pub use crate::host::shared_array;
 }

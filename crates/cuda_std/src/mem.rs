@@ -31,6 +31,7 @@ mod sealed {
 /// `source` must be valid in global memory and aligned to the size of `T`; no other thread may be writing there.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load<T: Transfer>(source: *const T) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the pointer.
@@ -49,6 +50,7 @@ pub unsafe fn load<T: Transfer>(source: *const T) -> T {
 /// ends.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the pointer.
@@ -66,6 +68,7 @@ pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
 /// `target` must be valid for writes in global memory and aligned to the size of `T`; no other thread may be accessing
 /// it.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the pointer.
@@ -82,6 +85,7 @@ pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
 ///
 /// As for [`load`], of shared memory.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the address.
@@ -98,6 +102,7 @@ pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
 ///
 /// As for [`store`], of shared memory.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) unsafe fn store_shared<T: Transfer>(address: u32, value: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the address.

@@ -65,6 +65,7 @@ impl<T: Transfer> SharedPtr<T> {
     /// The pointer must lie in an array and be aligned to the size of `T`; no other thread may be writing there.
     #[inline(always)]
     #[must_use]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn load(self) -> T {
         // SAFETY: the caller vouches for the address.
         unsafe { mem::load_shared(self.address) }
@@ -76,6 +77,7 @@ impl<T: Transfer> SharedPtr<T> {
     ///
     /// The pointer must lie in an array and be aligned to the size of `T`; no other thread may be accessing it.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn store(self, value: T) {
         // SAFETY: the caller vouches for the address.
         unsafe { mem::store_shared(self.address, value) }
@@ -94,6 +96,7 @@ core::arch::global_asm!(
 /// The start of the shared memory whose size the launch gives, aligned to [`DYNAMIC_ALIGN`].
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn dynamic_shared_mem<T>() -> SharedPtr<T> {
     #[cfg(target_arch = "nvptx64")]
     let address = {
@@ -160,6 +163,7 @@ macro_rules! shared_array {
             /// The first element.
             #[inline(always)]
             #[must_use]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             $visibility fn as_ptr(self) -> $crate::shared::SharedPtr<$type> {
                 #[cfg(target_arch = "nvptx64")]
                 let address = {

@@ -9,6 +9,7 @@ macro_rules! index {
             $(#[$doc])*
             #[inline(always)]
             #[must_use]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub fn $name() -> u32 {
                 #[cfg(target_arch = "nvptx64")]
                 {
@@ -55,6 +56,7 @@ index! {
 /// The thread's number in its block, counting along x first, then y, then z.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn index_in_block() -> u32 {
     (thread_idx_z() * block_dim_y() + thread_idx_y()) * block_dim_x() + thread_idx_x()
 }
@@ -65,6 +67,7 @@ pub fn index_in_block() -> u32 {
 ///
 /// Every thread of the block that has not returned must come to the same call, or none may.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync_threads() {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the other threads. An intrinsic and not assembly, because the optimiser moves

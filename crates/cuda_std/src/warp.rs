@@ -79,6 +79,7 @@ mod gpu {
 /// The thread's number in its warp.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn lane_id() -> u32 {
     #[cfg(target_arch = "nvptx64")]
     {
@@ -93,6 +94,7 @@ pub fn lane_id() -> u32 {
 /// The warp's number in its block.
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn warp_id() -> u32 {
     crate::thread::index_in_block() / WARP_SIZE
 }
@@ -103,6 +105,7 @@ pub fn warp_id() -> u32 {
 ///
 /// Every lane of `mask` must come to the same call with the same mask, and the calling lane must be in it.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn sync_warp(mask: u32) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the lanes.
@@ -120,6 +123,7 @@ pub unsafe fn sync_warp(mask: u32) {
 /// As for [`sync_warp`].
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the lanes.
@@ -139,6 +143,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// As for [`sync_warp`].
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the lanes.
@@ -158,6 +163,7 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// As for [`sync_warp`].
 #[inline(always)]
 #[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the lanes.
@@ -178,6 +184,7 @@ macro_rules! shuffle {
             /// As for [`sync_warp`]; the lane that is read must be in `mask`.
             #[inline(always)]
             #[must_use]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub unsafe fn $name<T: ShuffleValue>(mask: u32, value: T, $argument: u32) -> T {
                 let bits = value.into_bits();
                 #[cfg(target_arch = "nvptx64")]

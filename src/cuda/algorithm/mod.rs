@@ -7,12 +7,9 @@ mod scatter;
 
 use std::fmt;
 
-use cust::sys;
-
 use super::{
-    device::Device,
     error::{CudaError, Unsupported},
-    operands::Operands,
+    recipe::Recipe,
 };
 use crate::Problem;
 
@@ -40,19 +37,6 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// An algorithm that is prepared for one problem on one device.
-pub(super) trait Prepared: fmt::Debug + Send + Sync {
-    /// Device memory that it holds, in bytes.
-    fn device_bytes(&self) -> usize;
-
-    /// Enqueues its kernels.
-    ///
-    /// # Safety
-    /// The device's context is current and `stream` belongs to it. The operands are addresses of that device with as many elements as
-    /// the problem says, the output apart from the others, and stay valid until the kernels have run.
-    unsafe fn launch(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError>;
-}
-
 /// What the choice needs to know of an algorithm.
 struct Implementation {
     algorithm: Algorithm,
@@ -60,31 +44,61 @@ struct Implementation {
     repeatable: bool,
     /// The limits of the algorithm.
     can_implement: fn(&Problem<3>) -> Result<(), Unsupported>,
-    /// Looks up the kernels and uploads their tables.
-    prepare: Prepare,
+    /// Tables and launches for a problem within the limits, with 64-bit indices or without.
+    recipe: fn(&Problem<3>, wide: bool) -> Recipe,
 }
-
-type Prepare = fn(&Device, &Problem<3>) -> Result<Box<dyn Prepared>, CudaError>;
 
 /// In order of preference.
 const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
-/// Prepares the algorithm that was asked for, or the preferred one of those that can solve the problem. Says which it is.
-pub(super) fn prepare(
-    wanted: Algorithm,
-    device: &Device,
-    problem: &Problem<3>,
-) -> Result<(Algorithm, Box<dyn Prepared>), CudaError> {
+/// The algorithm that was asked for, or the preferred one of those that can solve the problem; and what it does, with 64-bit
+/// indices if `wide`.
+pub(super) fn choose(wanted: Algorithm, problem: &Problem<3>, wide: bool) -> Result<(Algorithm, Recipe), CudaError> {
     let eligible = |candidate: &&Implementation| match wanted {
         Algorithm::Auto => candidate.repeatable,
         wanted => candidate.algorithm == wanted,
     };
     let mut refusal = None;
-    for Implementation { algorithm, can_implement, prepare, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
+    for Implementation { algorithm, can_implement, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
         match can_implement(problem) {
-            Ok(()) => return Ok((*algorithm, prepare(device, problem)?)),
+            Ok(()) => return Ok((*algorithm, recipe(problem, wide))),
             Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
         }
     }
     Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable"))
+}
+
+/// What each algorithm would do.
+#[cfg(test)]
+pub(super) fn all_recipes(problem: &Problem<3>, wide: bool) -> impl Iterator<Item = Recipe> {
+    IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(problem, wide))
+}
+
+/// The recipe that `docs/kernels.md` shows.
+#[cfg(test)]
+#[path = "../../../docs/pointwise_recipe.rs"]
+mod pointwise;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose2d, Shape};
+
+    #[test]
+    fn the_document_shows_the_recipe_that_compiles() {
+        let document = include_str!("../../../docs/kernels.md");
+        assert!(document.contains(include_str!("../../../docs/pointwise_recipe.rs")));
+    }
+
+    #[test]
+    fn the_documented_recipe_takes_one_tap_only() {
+        let _: fn(&Problem<3>, bool) -> Recipe = pointwise::recipe;
+        let can_implement = |kernel, stride| {
+            let layer = ConvTranspose2d::builder(4, 6, kernel).stride(stride).build().unwrap();
+            pointwise::can_implement(&layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d())
+        };
+        assert_eq!(can_implement([1, 1], [1, 1]), Ok(()));
+        assert!(can_implement([1, 2], [1, 1]).unwrap_err().to_string().starts_with("a kernel extent is 2"));
+        assert!(can_implement([1, 1], [3, 1]).unwrap_err().to_string().starts_with("a stride is 3"));
+    }
 }

@@ -35,4 +35,9 @@ fn main() {
     let host: unsafe fn(*mut f32, *const [f32; 4], Extent, u32) = fill;
     let _ = host;
     unsafe { nothing() };
+
+    // Beside it stands its entry.
+    assert_eq!(FILL_ENTRY.name, "fill");
+    assert_eq!(FILL_ENTRY.parameters[2], std::alloc::Layout::new::<Extent>());
+    unsafe { (NOTHING_ENTRY.call)(std::ptr::null()) };
 }

@@ -1,0 +1,265 @@
+//! What a launch reports when a kernel goes wrong.
+
+use core::fmt;
+use core::panic::Location;
+use std::string::String;
+
+use super::dim3::Dim3;
+use super::shadow::Access;
+
+/// A mistake of a kernel, and where it happened; the launch ended there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kernel's name.
+    pub kernel: String,
+    /// The thread that made the mistake; none where the launch itself was refused.
+    pub thread: Option<Thread>,
+    /// The call in the kernel's source; not known for a panic, which prints it itself.
+    pub location: Option<&'static Location<'static>>,
+    /// The mistake.
+    pub kind: FaultKind,
+}
+
+/// A thread of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The position of its block.
+    pub block: Dim3,
+    /// Its position in the block.
+    pub thread: Dim3,
+}
+
+/// A place in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The name of the buffer, or of the array in shared memory.
+    pub buffer: String,
+    /// The distance from its start in bytes; for an access out of bounds it may be negative.
+    pub offset: i64,
+    /// Whether it is in shared memory.
+    pub shared: bool,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// An access that lies, at least in part, outside of every buffer that it could mean.
+    OutOfBounds {
+        /// What the access does.
+        access: Access,
+        /// Its size.
+        bytes: usize,
+        /// The address, of global or of shared memory.
+        address: u64,
+        /// The buffer nearby, if there is one, and its size in bytes.
+        near: Option<(Place, usize)>,
+    },
+    /// A write to a buffer that was registered as read-only.
+    ReadOnly {
+        /// What the access does.
+        access: Access,
+        /// Where.
+        place: Place,
+    },
+    /// An access at an address that is not a multiple of its size.
+    Misaligned {
+        /// What the access does.
+        access: Access,
+        /// Its size.
+        bytes: usize,
+        /// Where.
+        place: Place,
+    },
+    /// A read of memory that nothing has written.
+    Uninitialised {
+        /// What the access does.
+        access: Access,
+        /// The first such byte or word.
+        place: Place,
+    },
+    /// Two accesses to the same memory, at least one of them a write, that nothing orders.
+    Race {
+        /// The later one.
+        access: Access,
+        /// The earlier one.
+        earlier: Access,
+        /// A thread that made the earlier one, where it is in the same block.
+        other_thread: Option<Dim3>,
+        /// The block of the earlier one.
+        other_block: Dim3,
+        /// Where.
+        place: Place,
+    },
+    /// Memory that is written, and loaded as if it were constant, in one launch.
+    NotConstant {
+        /// The later one of the two accesses.
+        access: Access,
+        /// Where.
+        place: Place,
+    },
+    /// A thread waits at a barrier that another one does not come to.
+    Barrier {
+        /// The other thread of the block.
+        other: Dim3,
+        /// What that thread does instead.
+        instead: Instead,
+    },
+    /// A lane takes part in an operation of its warp that cannot happen.
+    Warp {
+        /// The mask of lanes that are to take part.
+        mask: u32,
+        /// What is wrong.
+        problem: WarpProblem,
+    },
+    /// A thread made more accesses and synchronisations than the limit.
+    StepLimit {
+        /// The limit.
+        steps: u64,
+    },
+    /// The kernel panicked.
+    Panic {
+        /// With this message.
+        message: String,
+    },
+    /// The kernel called `trap`.
+    Trap,
+    /// Static arrays want more shared memory than there is.
+    SharedMemory {
+        /// The array that does not fit.
+        array: &'static str,
+        /// The bytes that all of them together would need.
+        bytes: usize,
+    },
+    /// The launch is impossible; no thread ran.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a thread does that others wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// It has returned.
+    Returned,
+    /// It waits at this other call.
+    Waits(&'static Location<'static>),
+}
+
+/// Why an operation of a warp cannot happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpProblem {
+    /// The lane that calls is not in its own mask.
+    CallerNotInMask,
+    /// The mask has lanes that the warp does not have, because the block ends before.
+    NoSuchLanes {
+        /// Those lanes.
+        lanes: u32,
+    },
+    /// Lanes of the mask do not come.
+    MissingLanes {
+        /// Those lanes.
+        lanes: u32,
+        /// What the first of them does.
+        instead: Instead,
+    },
+    /// The lane that is read does not take part.
+    SourceNotInMask {
+        /// That lane.
+        lane: u32,
+    },
+}
+
+impl core::error::Error for Fault {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "kernel `{}`", self.kernel)?;
+        if let Some(Thread { block, thread }) = self.thread {
+            write!(formatter, ", block {block}, thread {thread}")?;
+        }
+        if let Some(location) = self.location {
+            write!(formatter, ", at {location}")?;
+        }
+        write!(formatter, ":\n  {}", self.kind)
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfBounds { access, bytes, address, near } => {
+                write!(f, "out of bounds: {access} of {bytes} bytes ")?;
+                match near {
+                    Some((place, extent)) => write!(f, "at {place}, which has {extent} bytes"),
+                    None => write!(f, "at address {address:#x}, near no buffer"),
+                }
+            }
+            Self::ReadOnly { access, place } => write!(f, "{access} at {place}, which is read-only"),
+            Self::Misaligned { access, bytes, place } => {
+                write!(f, "misaligned: {access} of {bytes} bytes at {place}, whose address is no multiple of {bytes}")
+            }
+            Self::Uninitialised { access, place } => write!(f, "{access} at {place}, which nothing has written"),
+            Self::Race { access, earlier, other_thread, other_block, place } => {
+                write!(f, "race: {access} at {place}, and {earlier} by ")?;
+                match other_thread {
+                    Some(thread) => write!(f, "thread {thread} of the same block, which nothing orders"),
+                    None => write!(f, "block {other_block}, which nothing orders"),
+                }
+            }
+            Self::NotConstant { access, place } => {
+                write!(f, "{access} at {place}: the launch both writes this and loads it as read-only")
+            }
+            Self::Barrier { other, instead } => write!(f, "waits at a barrier, but thread {other} {instead}"),
+            Self::Warp { mask, problem } => write!(f, "warp operation with mask {mask:#010x}: {problem}"),
+            Self::StepLimit { steps } => write!(f, "still running after {steps} steps"),
+            Self::Panic { message } => write!(f, "panicked: {message}"),
+            Self::Trap => write!(f, "trap"),
+            Self::SharedMemory { array, bytes } => {
+                write!(f, "static shared memory is full: with `{array}` the kernel needs {bytes} bytes")
+            }
+            Self::Refused { reason } => write!(f, "launch refused: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = if self.shared { "shared memory" } else { "buffer" };
+        write!(formatter, "offset {} of {memory} `{}`", self.offset, self.buffer)
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Read => "read",
+            Self::ReadOnlyLoad => "read-only load",
+            Self::Write => "write",
+            Self::Atomic => "atomic access",
+        })
+    }
+}
+
+impl fmt::Display for Instead {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Returned => write!(formatter, "has returned"),
+            Self::Waits(location) => write!(formatter, "waits at {location}"),
+        }
+    }
+}
+
+impl fmt::Display for WarpProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CallerNotInMask => write!(formatter, "the calling lane is not in it"),
+            Self::NoSuchLanes { lanes } => write!(formatter, "the block has no lanes {lanes:#010x} in this warp"),
+            Self::MissingLanes { lanes, instead } => {
+                write!(formatter, "lanes {lanes:#010x} do not come: lane {} {instead}", lanes.trailing_zeros())
+            }
+            Self::SourceNotInMask { lane } => write!(formatter, "reads lane {lane}, which does not take part"),
+        }
+    }
+}

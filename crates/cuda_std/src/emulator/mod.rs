@@ -1,0 +1,98 @@
+//! Runs kernels on the host, as they are written, and reports their mistakes.
+//!
+//! ```
+//! use cuda_std::emulator::{FaultKind, Launch, Memory};
+//! use cuda_std::{kernel, mem, shared_array, thread};
+//!
+//! shared_array! {
+//!     static TILE: [f32; 64];
+//! }
+//!
+//! /// Reverses 64 values, without waiting for the threads that bring them.
+//! ///
+//! /// # Safety
+//! /// `values` is valid for 64 values; the block has 64 threads.
+//! #[kernel]
+//! pub unsafe fn reverse(values: *mut f32) {
+//!     let index = thread::thread_idx_x();
+//!     // SAFETY: the indices are below 64.
+//!     unsafe {
+//!         let value = values.add(index as usize);
+//!         TILE.as_ptr().add(index).store(mem::load(value));
+//!         mem::store(value, TILE.as_ptr().add(63 - index).load());
+//!     }
+//! }
+//!
+//! let mut memory = Memory::new();
+//! let values = memory.read_write("values", &[0.0f32; 64]);
+//! let launch = Launch::new(1, 64);
+//! let fault = launch.run(&mut memory, "reverse", || unsafe { reverse(values) }).unwrap_err();
+//! assert!(matches!(fault.kind, FaultKind::Uninitialised { .. }));
+//! ```
+//!
+//! A [`Launch`] runs the blocks of a grid one after another on the calling host thread; the threads of a block are
+//! coroutines, which run in turn until they have to wait for each other. Everything is deterministic; a
+//! [seed](Launch::seed) chooses other orders of blocks and of accesses. Every access to [`Memory`] and to shared memory
+//! is checked before it is made, so a mistake ends the launch with a [`Fault`] and does no harm.
+//!
+//! # What is reported
+//!
+//! - accesses out of bounds of all buffers or arrays, misaligned ones, and writes to read-only buffers;
+//! - reads of memory that nothing wrote: shared memory of the block, and buffers registered without a content;
+//! - races: two accesses to a word, at least one of them a write and not both atomic, that nothing orders. Threads of a
+//!   block are ordered by its barriers, lanes of a warp also by `sync_warp`, but *not* by shuffles and votes, which CUDA
+//!   gives no effect on memory; threads of different blocks are not ordered at all. Races are found by that order,
+//!   not by luck: it does not matter which access the emulator happens to make first;
+//! - words that the launch both writes and loads by `load_readonly`;
+//! - barriers that some thread of the block does not come to, or at another call; operations of a warp with a wrong
+//!   mask, missing lanes, or at different calls;
+//! - panics, `trap`, too much shared memory, and threads that do not end.
+//!
+//! # What is not seen
+//!
+//! - Plain accesses, `*pointer`, `read` and `write`: they work, but nothing checks them, and they do not count as
+//!   writes of memory without a content. Only what goes through [`mem`](crate::mem), [`shared`](crate::shared) and
+//!   [`atomic`](crate::atomic) is seen. Pointer arithmetic is not seen either; `pointer.add` that overflows the address
+//!   space ends the process where debug assertions are on.
+//! - An access so far out of bounds that it hits another buffer: buffers are 128 KiB apart, shared arrays 1 KiB. An
+//!   access that is in bounds of its buffer but meant for another element is none the less right for the emulator.
+//! - Some races between lanes of one warp, after synchronisations that order some of them, or on parts of a word: a
+//!   word remembers only the last of them.
+//! - The weak memory model: every access takes effect at once, in the order of the program.
+//! - Real scheduling: threads give way only at primitives, blocks do not run side by side, and a loop without primitives
+//!   never ends. A block that waits for another one waits for ever, which the step limit reports.
+//! - Anything of cost or size: time, bank conflicts, coalescing, registers, occupancy, the stack in local memory. Launch
+//!   bounds are not checked.
+//! - Differences in arithmetic: the host's own floating-point operations are used, in particular for transcendental
+//!   functions, and atomic additions come in the order of the threads.
+//! - A thread that overflows its [stack](Launch::stack_bytes) ends the process. A program that aborts on panics cannot
+//!   report faults. Miri cannot run coroutines.
+//!
+//! # Structure
+//!
+//! The bodies of the primitives come first and everything serves them: `primitives` asks the running launch (`state`),
+//! which checks memory (`memory`, `shared`) by what is known about each word (`shadow`) and about the order of threads
+//! (`order`), or lets threads wait for each other (`lanes`, `schedule`). Operations of a warp that are more than an
+//! exchange (tensor cores) are further `Operation`s of the same meetings. Asynchronous ones (copies, products of warp
+//! groups) are made by actors of their own, as `order` says. A new primitive has a body in `host.rs`, which panics, and
+//! one in `primitives`.
+
+mod dim3;
+mod fault;
+mod lanes;
+mod launch;
+mod memory;
+mod order;
+pub(crate) mod primitives;
+mod random;
+mod schedule;
+mod shadow;
+mod shared;
+mod stacks;
+mod state;
+
+pub use dim3::Dim3;
+pub use fault::{Fault, FaultKind, Instead, Place, Thread, WarpProblem};
+pub use launch::Launch;
+pub use memory::{Memory, ReadError};
+pub use shadow::Access;

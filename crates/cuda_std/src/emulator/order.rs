@@ -1,0 +1,96 @@
+//! Which accesses are ordered: happens-before between the threads of a grid.
+//!
+//! Threads of different blocks are never ordered within a launch. Within a block, a barrier orders everything before it
+//! before everything after it, so accesses from different *epochs* (the number of barriers passed) are ordered. Within
+//! an epoch, threads of different warps are not ordered, and lanes of a warp are ordered by `sync_warp` alone: CUDA
+//! gives shuffles and votes no effect on memory. Each warp counts its `sync_warp`s, and each lane knows up to which of
+//! them it has heard of each other lane: a vector clock of 32 entries.
+//!
+//! An asynchronous copy or a product of a warp group would be an [`Actor`] of its own, with a warp number beyond those of
+//! threads: then nothing orders it, until a barrier object or a fence does, which this module is to learn.
+
+pub(super) const LANES: usize = 32;
+
+/// Who makes an access, and what has happened before it.
+pub(super) struct Actor<'a> {
+    /// The block's number, counted from 1: 0 stands for nobody.
+    pub(super) block: u32,
+    /// Counts the barriers that blocks have passed.
+    pub(super) epoch: u32,
+    pub(super) warp: u8,
+    pub(super) lane: u8,
+    /// Counts the synchronisations that warps in this place have passed.
+    pub(super) time: u32,
+    /// For each lane of the warp, the number of the last synchronisation that this lane has heard of it by.
+    pub(super) heard: &'a [u32; LANES],
+}
+
+impl Actor<'_> {
+    /// Whether everything that `lane` of the same warp did at `time` happened before.
+    pub(super) fn has_heard(&self, lane: u32, time: u32) -> bool {
+        self.heard[lane as usize] > time
+    }
+}
+
+/// The clocks of one warp.
+#[derive(Clone)]
+pub(super) struct WarpClock {
+    pub(super) time: u32,
+    pub(super) heard: [[u32; LANES]; LANES],
+}
+
+impl WarpClock {
+    pub(super) const START: Self = Self { time: 0, heard: [[0; LANES]; LANES] };
+
+    /// The lanes of `mask` synchronise: each now knows what any of them knew.
+    pub(super) fn synchronise(&mut self, mask: u32) {
+        self.time += 1;
+        let mut joined = [0; LANES];
+        for lane in lanes(mask) {
+            for (all, &one) in joined.iter_mut().zip(&self.heard[lane]) {
+                *all = one.max(*all);
+            }
+        }
+        for lane in lanes(mask) {
+            joined[lane] = self.time;
+        }
+        for lane in lanes(mask) {
+            self.heard[lane] = joined;
+        }
+    }
+}
+
+/// The numbers of the lanes of a mask.
+pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+    (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has_heard(clock: &WarpClock, reader: usize, lane: u32, time: u32) -> bool {
+        let heard = &clock.heard[reader];
+        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.time, heard }.has_heard(lane, time)
+    }
+
+    #[test]
+    fn only_the_lanes_of_the_mask_are_ordered() {
+        let mut clock = WarpClock::START;
+        clock.synchronise(0b011);
+        assert!(has_heard(&clock, 1, 0, 0));
+        assert!(!has_heard(&clock, 2, 0, 0));
+        // What lane 0 does afterwards, nobody has heard of.
+        assert!(!has_heard(&clock, 1, 0, clock.time));
+    }
+
+    #[test]
+    fn order_is_passed_on() {
+        let mut clock = WarpClock::START;
+        clock.synchronise(0b011);
+        let later = clock.time;
+        clock.synchronise(0b110);
+        assert!(has_heard(&clock, 2, 0, 0));
+        assert!(!has_heard(&clock, 2, 0, later));
+    }
+}

@@ -1,0 +1,219 @@
+//! The primitives' bodies under the emulator, one for each of those in `host.rs`.
+
+use core::panic::Location;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::dim3::Dim3;
+use super::fault::FaultKind;
+use super::lanes::{Call, Offer, Operation};
+use super::memory::Violation;
+use super::shadow::Access;
+use super::shared::Shared;
+use super::state::{self, GiveWay, State, Stop};
+
+#[cold]
+#[track_caller]
+fn outside_a_launch() -> ! {
+    panic!("device code called outside a kernel launch")
+}
+
+/// Asks the running launch.
+#[track_caller]
+fn ask<R>(question: impl FnOnce(&State) -> R) -> R {
+    match state::with(|state| question(state)) {
+        Some(answer) => answer,
+        None => outside_a_launch(),
+    }
+}
+
+/// Does what may be a mistake, and ends the thread if it is one.
+#[track_caller]
+fn perform<R>(action: impl FnOnce(&mut State) -> Result<R, Violation>) -> R {
+    let location = Location::caller();
+    match state::with(|state| state.perform(location, action)) {
+        Some(Ok(done)) => done,
+        Some(Err(stop)) => end(stop),
+        None => outside_a_launch(),
+    }
+}
+
+/// [`perform`] for an access to memory, after which others may be due to run.
+#[track_caller]
+fn access<R>(action: impl FnOnce(&mut State) -> Result<R, Violation>) -> R {
+    let (done, preempted) = perform(|state| {
+        let done = action(state)?;
+        Ok((done, state.preempt()))
+    });
+    if preempted {
+        give_way();
+    }
+    done
+}
+
+#[cold]
+fn end(stop: Stop) -> ! {
+    std::panic::resume_unwind(std::boxed::Box::new(stop))
+}
+
+/// Lets other threads run until this one is ready again.
+fn give_way() {
+    let way: *const GiveWay = ask(State::give_way);
+    // SAFETY: the running thread's own, which lives on its stack as long as the kernel runs.
+    unsafe { (*way).suspend(()) };
+}
+
+#[track_caller]
+pub(crate) fn thread_idx() -> Dim3 {
+    ask(State::thread_idx)
+}
+
+#[track_caller]
+pub(crate) fn block_idx() -> Dim3 {
+    ask(State::block_idx)
+}
+
+#[track_caller]
+pub(crate) fn block_dim() -> Dim3 {
+    ask(State::block_dim)
+}
+
+#[track_caller]
+pub(crate) fn grid_dim() -> Dim3 {
+    ask(State::grid_dim)
+}
+
+#[track_caller]
+pub(crate) fn sync_threads() {
+    let location = Location::caller();
+    perform(|state| {
+        state.wait_at_barrier(location);
+        Ok(())
+    });
+    give_way();
+}
+
+#[track_caller]
+pub(crate) fn trap() -> ! {
+    perform(|_| Err(FaultKind::Trap.into()))
+}
+
+#[track_caller]
+pub(crate) fn lane_id() -> u32 {
+    ask(State::lane)
+}
+
+#[track_caller]
+pub(crate) fn sync_warp(mask: u32) {
+    meet(Operation::Synchronise, mask, Offer::default());
+}
+
+/// The lanes of `mask` whose predicate holds, as a bit mask.
+#[track_caller]
+pub(crate) fn ballot(mask: u32, predicate: bool) -> u32 {
+    meet(Operation::Vote, mask, Offer { bits: predicate.into(), source: 0 })
+}
+
+/// Passes `bits` in, and returns the bits that the lane `source` passed in.
+#[track_caller]
+pub(crate) fn read_lane(mask: u32, bits: u32, source: u32) -> u32 {
+    meet(Operation::Exchange, mask, Offer { bits, source })
+}
+
+#[track_caller]
+fn meet(operation: Operation, mask: u32, offer: Offer) -> u32 {
+    let call = Call { operation, mask, location: Location::caller() };
+    let answer = perform(|state| Ok(state.wait_at_warp(call, offer)?));
+    answer.unwrap_or_else(|| {
+        give_way();
+        ask(State::answer)
+    })
+}
+
+/// The shared-memory address of a static array; `name` is the same for every thread, and unique.
+#[track_caller]
+pub fn shared_array(name: &'static str, bytes: usize, align: usize) -> u32 {
+    perform(|state| Ok(state.shared.array(name, bytes, align)?))
+}
+
+/// The shared-memory address of the part whose size the launch gives.
+#[track_caller]
+pub(crate) fn dynamic_shared() -> u32 {
+    ask(|_| Shared::dynamic_start())
+}
+
+#[track_caller]
+pub(crate) fn load_shared<T: Copy>(address: u32) -> T {
+    access(|state| {
+        let (_, shared, actor) = state.memories();
+        let place = shared.access(Access::Read, &actor, address, size_of::<T>())?;
+        // SAFETY: the bytes are as many as a `T` has, and were written.
+        Ok(unsafe { place.as_ptr().cast::<T>().read_unaligned() })
+    })
+}
+
+#[track_caller]
+pub(crate) fn store_shared<T: Copy>(address: u32, value: T) {
+    access(|state| {
+        let (_, shared, actor) = state.memories();
+        let place = shared.access(Access::Write, &actor, address, size_of::<T>())?;
+        // SAFETY: the bytes are as many as a `T` has.
+        unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        Ok(())
+    });
+}
+
+#[track_caller]
+pub(crate) fn load<T: Copy>(source: *const T) -> T {
+    load_as(Access::Read, source)
+}
+
+#[track_caller]
+pub(crate) fn load_readonly<T: Copy>(source: *const T) -> T {
+    load_as(Access::ReadOnlyLoad, source)
+}
+
+#[track_caller]
+fn load_as<T: Copy>(kind: Access, source: *const T) -> T {
+    access(|state| {
+        let place = global(state, kind, source)?;
+        // SAFETY: in bounds of a buffer, aligned and written.
+        Ok(unsafe { place.read() })
+    })
+}
+
+#[track_caller]
+pub(crate) fn store<T: Copy>(target: *mut T, value: T) {
+    access(|state| {
+        let place = global(state, Access::Write, target)?;
+        // SAFETY: in bounds of a buffer, and aligned.
+        unsafe { place.write(value) };
+        Ok(())
+    });
+}
+
+#[track_caller]
+pub(crate) fn atomic_add_f32(target: *mut f32, value: f32) {
+    atomic(target, |bits| (f32::from_bits(bits) + value).to_bits());
+}
+
+#[track_caller]
+pub(crate) fn atomic_add_u32(target: *mut u32, value: u32) {
+    atomic(target, |old| old.wrapping_add(value));
+}
+
+#[track_caller]
+fn atomic<T>(target: *mut T, change: impl FnMut(u32) -> u32) {
+    access(|state| {
+        let place = global(state, Access::Atomic, target)?.cast::<u32>();
+        // SAFETY: in bounds of a buffer and aligned; this host thread has the buffer to itself.
+        let word = unsafe { AtomicU32::from_ptr(place) };
+        word.update(Ordering::Relaxed, Ordering::Relaxed, change);
+        Ok(())
+    });
+}
+
+/// Checks an access to global memory, and yields the pointer to make it with.
+fn global<T>(state: &mut State, access: Access, pointer: *const T) -> Result<*mut T, Violation> {
+    let (memory, _, actor) = state.memories();
+    memory.access(access, &actor, pointer.addr(), size_of::<T>()).map(<*mut u8>::cast)
+}

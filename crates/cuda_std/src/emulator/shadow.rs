@@ -1,0 +1,303 @@
+//! What is known about each word of memory: whether it was written, and by whom it was accessed.
+//!
+//! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
+//! accesses of one warp exactly, and that there were others in another warp or another block. This misses a race only
+//! where lanes of one warp access a word after different synchronisations that do not order them, or where accesses are
+//! to different bytes of a word; it never reports one that is none.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::order::Actor;
+
+const WORD: usize = 4;
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A load through the read-only cache.
+    ReadOnlyLoad,
+    /// A store.
+    Write,
+    /// An atomic read-modify-write.
+    Atomic,
+}
+
+impl Access {
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Atomic)
+    }
+
+    fn reads(self) -> bool {
+        !matches!(self, Self::Write)
+    }
+}
+
+/// The other side of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    /// A thread of the same block, by number.
+    Thread(u32),
+    /// Some thread of the block of that number.
+    Block(u32),
+}
+
+/// Why an access is wrong, and at which byte.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Objection {
+    pub(super) offset: usize,
+    pub(super) reason: Reason,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Nobody has written what is read.
+    Uninitialised,
+    /// Unordered with an earlier access.
+    Race { earlier: Access, other: Other },
+    /// Both written, and loaded through the read-only cache, in one launch.
+    NotConstant,
+}
+
+/// Accesses of one kind to one word. All zero: there were none.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// The block's number from 1.
+    block: u32,
+    /// An earlier block that had accesses, its number from 1.
+    earlier_block: u32,
+    epoch: u32,
+    /// The time of the warp; all lanes of the group have the same.
+    time: u32,
+    lanes: u32,
+    warp: u8,
+    /// The bytes of the word, one bit each.
+    bytes: u8,
+    /// A thread of another warp that had accesses in the same epoch, its number from 1.
+    other_warp: u16,
+}
+
+impl Group {
+    fn first_thread(&self) -> u32 {
+        u32::from(self.warp) * u32::BITS + self.lanes.trailing_zeros()
+    }
+
+    /// An access of the group that is not ordered before the actor's.
+    fn unordered(&self, actor: &Actor<'_>, bytes: u8) -> Option<Other> {
+        if self.block == 0 || self.bytes & bytes == 0 {
+            None
+        } else if self.earlier_block != 0 {
+            Some(Other::Block(self.earlier_block - 1))
+        } else if self.block != actor.block {
+            Some(Other::Block(self.block - 1))
+        } else if self.epoch != actor.epoch {
+            None
+        } else {
+            self.unordered_in_epoch(actor).map(Other::Thread)
+        }
+    }
+
+    fn unordered_in_epoch(&self, actor: &Actor<'_>) -> Option<u32> {
+        if self.warp != actor.warp {
+            return Some(self.first_thread());
+        }
+        if self.other_warp != 0 {
+            return Some(u32::from(self.other_warp) - 1);
+        }
+        let others = self.lanes & !(1 << actor.lane);
+        (0..u32::BITS)
+            .filter(|lane| others >> lane & 1 == 1)
+            .find(|&lane| !actor.has_heard(lane, self.time))
+            .map(|lane| u32::from(self.warp) * u32::BITS + lane)
+    }
+
+    fn record(&mut self, actor: &Actor<'_>, bytes: u8) {
+        let same_block = self.block == actor.block;
+        let same_epoch = same_block && self.epoch == actor.epoch;
+        let same_warp = same_epoch && self.warp == actor.warp;
+        if same_warp && self.time == actor.time && self.bytes == bytes {
+            self.lanes |= 1 << actor.lane;
+            return;
+        }
+        // Others are remembered as long as they accessed the same bytes, since there is one mask for all.
+        let others = if self.bytes == bytes { *self } else { Self::default() };
+        let earlier_block = if same_block { others.earlier_block } else { others.block };
+        let other_warp = match (same_epoch, same_warp) {
+            (true, false) if others.block != 0 => self.first_thread() as u16 + 1,
+            (true, true) => others.other_warp,
+            _ => 0,
+        };
+        let Actor { block, epoch, warp, lane, time, .. } = *actor;
+        *self = Self { block, earlier_block, epoch, time, lanes: 1 << lane, warp, bytes, other_warp };
+    }
+}
+
+/// One word: its content, and the accesses to it in the running launch.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    reads: Group,
+    writes: Group,
+    atomics: Group,
+    /// The life of the memory that all of this is about.
+    life: u32,
+    /// Whether some load assumed that the word never changes.
+    assumed_constant: bool,
+    /// One bit per byte that was written.
+    written: u8,
+}
+
+impl Cell {
+    fn check(&self, access: Access, actor: &Actor<'_>, bytes: u8) -> Result<(), Reason> {
+        if access.reads() && self.written & bytes != bytes {
+            return Err(Reason::Uninitialised);
+        }
+        let changed = self.writes.block != 0 || self.atomics.block != 0;
+        let assumes = access == Access::ReadOnlyLoad;
+        if (assumes && changed) || (access.writes() && self.assumed_constant) {
+            return Err(Reason::NotConstant);
+        }
+        let against = |group: &Group, earlier| match group.unordered(actor, bytes) {
+            Some(other) => Err(Reason::Race { earlier, other }),
+            None => Ok(()),
+        };
+        against(&self.writes, Access::Write)?;
+        if access != Access::Atomic {
+            against(&self.atomics, Access::Atomic)?;
+        }
+        if access.writes() {
+            against(&self.reads, Access::Read)?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, access: Access, actor: &Actor<'_>, bytes: u8) {
+        if access.writes() {
+            self.written |= bytes;
+        }
+        match access {
+            Access::Read => self.reads.record(actor, bytes),
+            Access::ReadOnlyLoad => self.assumed_constant = true,
+            Access::Write => self.writes.record(actor, bytes),
+            Access::Atomic => self.atomics.record(actor, bytes),
+        }
+    }
+}
+
+/// What is known about a piece of memory.
+pub(super) struct Shadow {
+    cells: Vec<Cell>,
+    /// Counts how often the content was lost. Cells of an earlier life are void: that is cheaper than clearing them.
+    life: u32,
+}
+
+impl Shadow {
+    pub(super) fn new(bytes: usize, initialised: bool) -> Self {
+        let written = if initialised { ALL_BYTES } else { 0 };
+        let cell = Cell { written, ..Cell::default() };
+        Self { cells: vec![cell; bytes.div_ceil(WORD)], life: 0 }
+    }
+
+    /// Forgets who accessed the memory, because everybody has finished.
+    pub(super) fn forget_accesses(&mut self) {
+        for cell in &mut self.cells {
+            *cell = Cell { written: cell.written, life: cell.life, ..Cell::default() };
+        }
+    }
+
+    /// Forgets the content too, as at the start of a block whose own memory this is.
+    pub(super) fn forget(&mut self) {
+        self.life += 1;
+    }
+
+    /// The first byte that was never written.
+    pub(super) fn first_unwritten(&self, bytes: usize) -> Option<usize> {
+        (0..bytes).find(|&offset| self.cells[offset / WORD].written >> (offset % WORD) & 1 == 0)
+    }
+
+    /// Checks an access within the memory, then takes it down.
+    pub(super) fn access(
+        &mut self,
+        access: Access,
+        actor: &Actor<'_>,
+        offset: usize,
+        bytes: usize,
+    ) -> Result<(), Objection> {
+        for (word, mask) in words(offset, bytes) {
+            let cell = &mut self.cells[word];
+            if cell.life != self.life {
+                *cell = Cell { life: self.life, ..Cell::default() };
+            }
+            let object = |reason| Objection { offset: offset.max(word * WORD), reason };
+            cell.check(access, actor, mask).map_err(object)?;
+            cell.record(access, actor, mask);
+        }
+        Ok(())
+    }
+}
+
+const ALL_BYTES: u8 = (1 << WORD) - 1;
+
+/// The words that a range of bytes touches, each with the bytes of it that are in the range.
+fn words(offset: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
+    let end = offset + bytes;
+    (offset / WORD..end.div_ceil(WORD)).map(move |word| {
+        let start = word * WORD;
+        let skipped = offset.saturating_sub(start);
+        let cut = (start + WORD).saturating_sub(end);
+        (word, ALL_BYTES << skipped & ALL_BYTES >> cut)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTHING_HEARD: [u32; 32] = [0; 32];
+
+    fn actor(block: u32, epoch: u32, thread: u32) -> Actor<'static> {
+        let (warp, lane) = ((thread / 32) as u8, (thread % 32) as u8);
+        Actor { block: block + 1, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD }
+    }
+
+    fn race(earlier: Access, other: Other) -> Result<(), Objection> {
+        Err(Objection { offset: 0, reason: Reason::Race { earlier, other } })
+    }
+
+    #[test]
+    fn a_range_splits_into_words() {
+        let all: Vec<_> = words(2, 8).collect();
+        assert_eq!(all, [(0, 0b1100), (1, 0b1111), (2, 0b0011)]);
+    }
+
+    #[test]
+    fn readers_of_several_warps_all_race_with_a_writer_among_them() {
+        let mut shadow = Shadow::new(4, true);
+        for thread in [0, 40] {
+            assert_eq!(shadow.access(Access::Read, &actor(0, 0, thread), 0, 4), Ok(()));
+        }
+        let write = shadow.access(Access::Write, &actor(0, 0, 40), 0, 4);
+        assert_eq!(write, race(Access::Read, Other::Thread(0)));
+    }
+
+    #[test]
+    fn a_barrier_orders_a_block_but_not_a_grid() {
+        let mut shadow = Shadow::new(4, true);
+        assert_eq!(shadow.access(Access::Read, &actor(0, 0, 0), 0, 4), Ok(()));
+        assert_eq!(shadow.access(Access::Read, &actor(1, 0, 1), 0, 4), Ok(()));
+        let write = shadow.access(Access::Write, &actor(1, 1, 2), 0, 4);
+        assert_eq!(write, race(Access::Read, Other::Block(0)));
+    }
+
+    #[test]
+    fn different_bytes_of_a_word_do_not_race() {
+        let mut shadow = Shadow::new(4, false);
+        for _ in 0..2 {
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 0), 0, 1), Ok(()));
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 40), 1, 1), Ok(()));
+            assert_eq!(shadow.access(Access::Write, &actor(0, 0, 40), 1, 1), Ok(()));
+        }
+        assert_eq!(shadow.first_unwritten(4), Some(2));
+    }
+}

@@ -1,0 +1,121 @@
+//! The shared memory of the running block: the static arrays, as the kernel comes upon them, and the dynamic part.
+
+use std::borrow::ToOwned;
+use std::vec;
+use std::vec::Vec;
+
+use super::fault::{FaultKind, Place};
+use super::memory::Violation;
+use super::order::Actor;
+use super::shadow::{Access, Shadow};
+use crate::shared::DYNAMIC_ALIGN;
+
+/// The most static shared memory of a kernel; more has to be dynamic.
+const STATIC_LIMIT: usize = 48 * 1024;
+
+/// Where the dynamic part lies: beyond all arrays.
+const DYNAMIC_START: u32 = 1 << 24;
+const _: () = assert!(DYNAMIC_START.is_multiple_of(DYNAMIC_ALIGN));
+
+/// The distance between arrays, so that an access just out of bounds does not hit the next one.
+const MARGIN: usize = 1024;
+
+struct Region {
+    name: &'static str,
+    start: u32,
+    content: Vec<u8>,
+    shadow: Shadow,
+}
+
+impl Region {
+    fn new(name: &'static str, start: u32, bytes: usize) -> Self {
+        Self { name, start, content: vec![0; bytes], shadow: Shadow::new(bytes, false) }
+    }
+
+    fn place(&self, offset: i64) -> Place {
+        Place { buffer: self.name.to_owned(), offset, shared: true }
+    }
+
+    fn contains(&self, address: u32, bytes: usize) -> bool {
+        address.checked_sub(self.start).is_some_and(|offset| offset as usize + bytes <= self.content.len())
+    }
+
+    fn distance(&self, address: u32) -> u32 {
+        let end = self.start + self.content.len() as u32;
+        self.start.saturating_sub(address).max(address.saturating_sub(end))
+    }
+}
+
+/// All shared memory of a block. Blocks run one after another, and use the same.
+pub(super) struct Shared {
+    regions: Vec<Region>,
+    static_bytes: usize,
+    next_start: usize,
+}
+
+impl Shared {
+    pub(super) fn new(dynamic_bytes: usize) -> Self {
+        let dynamic = Region::new("dynamic", DYNAMIC_START, dynamic_bytes);
+        Self { regions: vec![dynamic], static_bytes: 0, next_start: MARGIN }
+    }
+
+    pub(super) const fn dynamic_start() -> u32 {
+        DYNAMIC_START
+    }
+
+    pub(super) fn begin_block(&mut self) {
+        self.regions.iter_mut().for_each(|region| region.shadow.forget());
+    }
+
+    /// The dynamic part comes first, the arrays follow.
+    fn arrays(&self) -> impl Iterator<Item = &Region> {
+        self.regions.iter().skip(1)
+    }
+
+    /// The address of a static array, which exists from now on.
+    pub(super) fn array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
+        let known = self.arrays().find(|region| region.name == name).map(|region| region.start);
+        known.map_or_else(|| self.place_array(name, bytes, align), Ok)
+    }
+
+    fn place_array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
+        let start = self.next_start.next_multiple_of(align);
+        self.static_bytes = self.static_bytes.next_multiple_of(align) + bytes;
+        if self.static_bytes > STATIC_LIMIT {
+            return Err(FaultKind::SharedMemory { array: name, bytes: self.static_bytes });
+        }
+        self.next_start = start + bytes + MARGIN;
+        self.regions.push(Region::new(name, start as u32, bytes));
+        Ok(start as u32)
+    }
+
+    /// Checks an access, and yields the bytes to make it with.
+    pub(super) fn access(
+        &mut self,
+        access: Access,
+        actor: &Actor<'_>,
+        address: u32,
+        bytes: usize,
+    ) -> Result<&mut [u8], Violation> {
+        let Some(index) = self.regions.iter().position(|region| region.contains(address, bytes)) else {
+            let near = self.near(address);
+            return Err(FaultKind::OutOfBounds { access, bytes, address: address.into(), near }.into());
+        };
+        let region = &mut self.regions[index];
+        let offset = (address - region.start) as usize;
+        if !(address as usize).is_multiple_of(bytes.next_power_of_two()) {
+            return Err(FaultKind::Misaligned { access, bytes, place: region.place(offset as i64) }.into());
+        }
+        if let Err(objection) = region.shadow.access(access, actor, offset, bytes) {
+            let place = region.place(objection.offset as i64);
+            return Err(Violation::Objection { access, place, objection });
+        }
+        Ok(&mut region.content[offset..offset + bytes])
+    }
+
+    fn near(&self, address: u32) -> Option<(Place, usize)> {
+        let nearest = self.regions.iter().min_by_key(|region| region.distance(address))?;
+        let offset = i64::from(address) - i64::from(nearest.start);
+        (nearest.distance(address) < MARGIN as u32).then(|| (nearest.place(offset), nearest.content.len()))
+    }
+}

@@ -1,0 +1,356 @@
+//! The launch that is running on this host thread: where it is, and what its threads wait for.
+
+use core::any::Any;
+use core::cell::RefCell;
+use core::panic::Location;
+use core::ptr;
+use std::borrow::ToOwned;
+use std::boxed::Box;
+use std::collections::VecDeque;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use corosensei::Yielder;
+
+use super::dim3::Dim3;
+use super::fault::{Fault, FaultKind, Instead, Thread, WarpProblem};
+use super::lanes::{Call, Meeting, Offer, Warp};
+use super::launch::Launch;
+use super::memory::{Memory, Violation};
+use super::order::{Actor, LANES, lanes};
+use super::random::Random;
+use super::shadow::{Other, Reason};
+use super::shared::Shared;
+
+std::thread_local! {
+    static CURRENT: RefCell<Option<Box<State>>> = const { RefCell::new(None) };
+}
+
+/// Does something with the launch that is running on this host thread, if there is one. Never suspend in there.
+#[inline]
+pub(super) fn with<R>(action: impl FnOnce(&mut State) -> R) -> Option<R> {
+    CURRENT.with_borrow_mut(|current| current.as_deref_mut().map(action))
+}
+
+pub(super) fn is_running() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
+pub(super) fn install(state: State) {
+    CURRENT.set(Some(Box::new(state)));
+}
+
+pub(super) fn remove() -> Option<Box<State>> {
+    CURRENT.take()
+}
+
+/// The launch is over, because of the fault that the state holds. Threads unwind with it.
+pub(super) struct Stop;
+
+/// How a running thread gives way to the others.
+pub(super) type GiveWay = Yielder<(), ()>;
+
+/// One in so many primitives gives way to other threads, where the order is random.
+const PREEMPTION: usize = 8;
+
+#[derive(Clone, Copy)]
+enum Status {
+    /// Running or about to.
+    Ready,
+    AtBarrier(&'static Location<'static>),
+    AtWarp(&'static Location<'static>),
+    Returned,
+}
+
+/// A thread of the running block.
+#[derive(Clone, Copy)]
+struct Member {
+    status: Status,
+    give_way: *const GiveWay,
+    steps: u64,
+    /// What the last operation of the warp yielded.
+    answer: u32,
+}
+
+impl Member {
+    const NEW: Self = Self { status: Status::Ready, give_way: ptr::null(), steps: 0, answer: 0 };
+}
+
+pub(super) struct State {
+    kernel: String,
+    launch: Launch,
+    pub(super) memory: Memory,
+    pub(super) shared: Shared,
+    /// The running block's number.
+    block: u32,
+    block_idx: Dim3,
+    /// Barriers that blocks have passed so far.
+    epoch: u32,
+    /// The running thread's number in its block.
+    current: u32,
+    /// Where the threads of a block are, by number.
+    positions: Vec<Dim3>,
+    members: Vec<Member>,
+    /// The threads that are ready to run.
+    ready: VecDeque<u32>,
+    unfinished: u32,
+    warps: Vec<Warp>,
+    random: Option<Random>,
+    pub(super) fault: Option<Box<Fault>>,
+}
+
+impl State {
+    /// A launch with that many threads in each block.
+    pub(super) fn new(kernel: &str, launch: &Launch, threads: u32, memory: Memory) -> Self {
+        let warps = (0..threads).step_by(LANES).map(|first| Warp::new(threads - first));
+        Self {
+            kernel: kernel.to_owned(),
+            launch: launch.clone(),
+            memory,
+            shared: Shared::new(launch.shared_bytes),
+            block: 0,
+            block_idx: Dim3::ORIGIN,
+            epoch: 0,
+            current: 0,
+            positions: (0..threads).map(|thread| launch.block.position(thread)).collect(),
+            members: vec![Member::NEW; threads as usize],
+            ready: VecDeque::new(),
+            unfinished: 0,
+            warps: warps.collect(),
+            random: launch.seed.map(Random::new),
+            fault: None,
+        }
+    }
+
+    pub(super) fn block_order(&mut self, blocks: u32) -> Vec<u32> {
+        match &mut self.random {
+            Some(random) => random.permutation(blocks),
+            None => (0..blocks).collect(),
+        }
+    }
+
+    pub(super) fn begin_block(&mut self, block: u32) {
+        self.block = block;
+        self.block_idx = self.launch.grid.position(block);
+        self.shared.begin_block();
+        self.members.fill(Member::NEW);
+        self.unfinished = self.members.len() as u32;
+        self.ready.extend(0..self.unfinished);
+    }
+
+    /// Chooses the thread that runs next.
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let next = match &mut self.random {
+            Some(random) if !self.ready.is_empty() => self.ready.swap_remove_back(random.below(self.ready.len())),
+            _ => self.ready.pop_front(),
+        };
+        self.current = next?;
+        next
+    }
+
+    /// The running thread has started.
+    pub(super) fn started(&mut self, give_way: &GiveWay) {
+        self.members[self.current as usize].give_way = give_way;
+    }
+
+    /// The running thread has returned.
+    pub(super) fn returned(&mut self) {
+        self.members[self.current as usize].status = Status::Returned;
+        self.unfinished -= 1;
+    }
+
+    /// The running thread has panicked, or stopped because of a fault that is known already.
+    pub(super) fn panicked(&mut self, payload: &(dyn Any + Send)) {
+        if payload.is::<Stop>() {
+            return;
+        }
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("with a value that is no text").to_owned();
+        self.record(self.current, None, FaultKind::Panic { message });
+    }
+
+    pub(super) fn thread_idx(&self) -> Dim3 {
+        self.positions[self.current as usize]
+    }
+
+    pub(super) fn block_idx(&self) -> Dim3 {
+        self.block_idx
+    }
+
+    pub(super) fn block_dim(&self) -> Dim3 {
+        self.launch.block
+    }
+
+    pub(super) fn grid_dim(&self) -> Dim3 {
+        self.launch.grid
+    }
+
+    pub(super) fn lane(&self) -> u32 {
+        self.current % LANES as u32
+    }
+
+    /// The way for the running thread to give way.
+    pub(super) fn give_way(&self) -> *const GiveWay {
+        self.members[self.current as usize].give_way
+    }
+
+    /// The running thread does something that may be a mistake.
+    #[inline]
+    pub(super) fn perform<R>(
+        &mut self,
+        location: &'static Location<'static>,
+        action: impl FnOnce(&mut Self) -> Result<R, Violation>,
+    ) -> Result<R, Stop> {
+        self.count_step().and_then(|()| action(self)).map_err(|violation| {
+            let kind = self.explain(violation);
+            self.record(self.current, Some(location), kind)
+        })
+    }
+
+    fn count_step(&mut self) -> Result<(), Violation> {
+        let steps = &mut self.members[self.current as usize].steps;
+        *steps += 1;
+        let limit = self.launch.step_limit;
+        if *steps > limit { Err(FaultKind::StepLimit { steps: limit }.into()) } else { Ok(()) }
+    }
+
+    /// Whether the running thread, which could go on, is to let another one run first.
+    pub(super) fn preempt(&mut self) -> bool {
+        let preempted = self.random.as_mut().is_some_and(|random| random.below(PREEMPTION) == 0);
+        if preempted {
+            self.ready.push_back(self.current);
+        }
+        preempted
+    }
+
+    /// The running thread comes to the barrier of its block.
+    pub(super) fn wait_at_barrier(&mut self, location: &'static Location<'static>) {
+        self.members[self.current as usize].status = Status::AtBarrier(location);
+    }
+
+    /// The running thread comes to an operation of its warp. Yields the outcome if it is the last to come.
+    pub(super) fn wait_at_warp(&mut self, call: Call, offer: Offer) -> Result<Option<u32>, FaultKind> {
+        let (warp, lane) = (self.current as usize / LANES, self.lane());
+        let Some(meeting) = self.warps[warp].arrive(lane, call, offer)? else {
+            self.members[self.current as usize].status = Status::AtWarp(call.location);
+            return Ok(None);
+        };
+        self.release_lanes(warp, &meeting);
+        Ok(Some(meeting.answer(lane as usize)))
+    }
+
+    fn release_lanes(&mut self, warp: usize, meeting: &Meeting) {
+        for lane in lanes(meeting.call.mask) {
+            let thread = warp * LANES + lane;
+            if thread as u32 != self.current {
+                let member = &mut self.members[thread];
+                member.status = Status::Ready;
+                member.answer = meeting.answer(lane);
+                self.ready.push_back(thread as u32);
+            }
+        }
+    }
+
+    /// What the operation of the warp yielded that the running thread waited for.
+    pub(super) fn answer(&self) -> u32 {
+        self.members[self.current as usize].answer
+    }
+
+    /// The memories, and the running thread as the one who accesses them.
+    pub(super) fn memories(&mut self) -> (&mut Memory, &mut Shared, Actor<'_>) {
+        let (warp, lane) = (self.current as usize / LANES, self.current as usize % LANES);
+        let clock = &self.warps[warp].clock;
+        let actor = Actor {
+            block: self.block + 1,
+            epoch: self.epoch,
+            warp: warp as u8,
+            lane: lane as u8,
+            time: clock.time,
+            heard: &clock.heard[lane],
+        };
+        (&mut self.memory, &mut self.shared, actor)
+    }
+
+    /// When no thread is ready: opens the barrier that all wait at. Yields whether the block has ended.
+    pub(super) fn settle(&mut self) -> Result<bool, Stop> {
+        if self.unfinished == 0 {
+            return Ok(true);
+        }
+        self.check_warps()?;
+        self.check_barrier()?;
+        self.epoch += 1;
+        for (thread, member) in self.members.iter_mut().enumerate() {
+            if matches!(member.status, Status::AtBarrier(_)) {
+                member.status = Status::Ready;
+                self.ready.push_back(thread as u32);
+            }
+        }
+        Ok(false)
+    }
+
+    /// With no thread ready, an operation of a warp that still waits for lanes waits for ever.
+    fn check_warps(&mut self) -> Result<(), Stop> {
+        let stuck = self.warps.iter().enumerate().find_map(|(warp, state)| Some((warp, state.waiting()?)));
+        let Some((warp, meeting)) = stuck else { return Ok(()) };
+        let first = (warp * LANES) as u32;
+        let (Call { mask, location, .. }, lanes) = (meeting.call, meeting.missing());
+        let waiting = first + meeting.first_arrived();
+        let instead = self.instead(first + lanes.trailing_zeros());
+        let kind = FaultKind::Warp { mask, problem: WarpProblem::MissingLanes { lanes, instead } };
+        Err(self.record(waiting, Some(location), kind))
+    }
+
+    /// With no thread ready and none at an operation of its warp, all that have not returned wait at a barrier.
+    fn check_barrier(&mut self) -> Result<(), Stop> {
+        let statuses = || self.members.iter().map(|member| member.status).enumerate();
+        let waiting = statuses().find_map(|(thread, status)| match status {
+            Status::AtBarrier(location) => Some((thread as u32, location)),
+            _ => None,
+        });
+        let Some((waiting, here)) = waiting else { return Ok(()) };
+        let absent = statuses().find(|(_, status)| match status {
+            Status::AtBarrier(location) => *location != here,
+            Status::Returned => !self.launch.barriers_without_returned,
+            Status::AtWarp(_) | Status::Ready => true,
+        });
+        let Some((absent, _)) = absent else { return Ok(()) };
+        let kind = FaultKind::Barrier { other: self.positions[absent], instead: self.instead(absent as u32) };
+        Err(self.record(waiting, Some(here), kind))
+    }
+
+    /// What a thread does that another one waits for in vain.
+    fn instead(&self, thread: u32) -> Instead {
+        match self.members[thread as usize].status {
+            Status::AtBarrier(location) | Status::AtWarp(location) => Instead::Waits(location),
+            Status::Returned | Status::Ready => Instead::Returned,
+        }
+    }
+
+    fn explain(&self, violation: Violation) -> FaultKind {
+        let (access, place, objection) = match violation {
+            Violation::Fault(kind) => return kind,
+            Violation::Objection { access, place, objection } => (access, place, objection),
+        };
+        match objection.reason {
+            Reason::Uninitialised => FaultKind::Uninitialised { access, place },
+            Reason::NotConstant => FaultKind::NotConstant { access, place },
+            Reason::Race { earlier, other } => {
+                let (other_block, other_thread) = match other {
+                    Other::Thread(thread) => (self.block_idx, Some(self.positions[thread as usize])),
+                    Other::Block(block) => (self.launch.grid.position(block), None),
+                };
+                FaultKind::Race { access, earlier, other_thread, other_block, place }
+            }
+        }
+    }
+
+    /// Takes down the fault that ends the launch.
+    fn record(&mut self, thread: u32, location: Option<&'static Location<'static>>, kind: FaultKind) -> Stop {
+        let thread = Thread { block: self.block_idx, thread: self.positions[thread as usize] };
+        let fault = Fault { kernel: self.kernel.clone(), thread: Some(thread), location, kind };
+        self.fault.get_or_insert(Box::new(fault));
+        Stop
+    }
+}

@@ -1,0 +1,39 @@
+//! The pointwise kernel: one thread per output element.
+
+use crate::{
+    Problem,
+    cuda::{
+        error::Unsupported,
+        parameters::{Parameters, check_grid, check_limits},
+        recipe::{
+            Argument::{Bias, Input, Output, Problem as Geometry, Weight},
+            Launch, Recipe,
+        },
+    },
+};
+
+/// One tap, which stays where it is.
+pub(super) fn can_implement(problem: &Problem<3>) -> Result<(), Unsupported> {
+    for axis in problem.axes() {
+        check("a kernel extent", axis.kernel as u128, 1)?;
+        check("a stride", axis.stride as u128, 1)?;
+        check("the padding", axis.pad_begin.unsigned_abs() as u128, 0)?;
+        check("an output extent", axis.output as u128, axis.input as u128)?;
+    }
+    check_limits(problem)?;
+    check_grid(problem.output_shape().len() as u128)
+}
+
+fn check(what: &'static str, value: u128, limit: u128) -> Result<(), Unsupported> {
+    if value > limit { Err(Unsupported::TooLarge { what, value, limit }) } else { Ok(()) }
+}
+
+pub(super) fn recipe(problem: &Problem<3>, wide: bool) -> Recipe {
+    let Parameters { problem, .. } = Parameters::new(problem);
+    let pointwise = Launch {
+        kernel: if wide { "pointwise_wide" } else { "pointwise" },
+        threads: problem.outputs,
+        arguments: &[Geometry, Input, Weight, Bias, Output],
+    };
+    Recipe { problem, phases: Vec::new(), launches: vec![pointwise] }
+}

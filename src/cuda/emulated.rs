@@ -1,0 +1,117 @@
+//! A plan whose kernels run on the emulator: the same choice, parameters and launches as on a GPU, carried out on the CPU.
+
+use conv_transpose_kernels as kernels;
+use cuda_std::{
+    emulator::{Launch, Memory},
+    entry,
+};
+
+use super::{
+    algorithm::{self, Algorithm},
+    parameters::needs_64_bits,
+    plan::Options,
+    recipe::{BLOCK, Operands, Recipe, Values},
+};
+use crate::{Argument, ConvTranspose, Error, Problem, Shape, Tensor};
+
+/// As [`Plan`](super::Plan), on the emulator instead of a GPU: for tests of the kernels on any machine.
+///
+/// Every access of the kernels to memory is checked; some 500,000 threads run per second. `cuda_std::emulator` tells what it sees
+/// and what it does not.
+#[derive(Clone, Debug)]
+pub struct EmulatedPlan<const D: usize> {
+    problem: Problem<D>,
+    algorithm: Algorithm,
+    recipe: Recipe,
+    seed: Option<u64>,
+}
+
+impl<const D: usize> EmulatedPlan<D> {
+    /// Plans `layer` for inputs of the given shape.
+    ///
+    /// # Errors
+    /// As [`Plan::new`](super::Plan::new), less what concerns a device.
+    pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
+        let problem = layer.problem(input)?;
+        let computed = problem.to_compute();
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
+        Ok(Self { problem, algorithm, recipe, seed: None })
+    }
+
+    /// Takes the kernels with 64-bit indices, which otherwise run only where a tensor has 2^31 elements or more.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn wide(mut self) -> Result<Self, Error> {
+        self.recipe = algorithm::choose(self.algorithm, &self.problem.to_compute(), true)?.1;
+        Ok(self)
+    }
+
+    /// Runs blocks and threads in an order drawn from `seed`, instead of one after the other.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The problem that this plan solves.
+    pub fn problem(&self) -> &Problem<D> {
+        &self.problem
+    }
+
+    /// The algorithm in use; never [`Algorithm::Auto`].
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Computes the output. It starts out unwritten, and an element that no kernel writes is an error.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that
+    /// does not fit the plan; [`Error::Emulator`] for whatever a kernel did wrong; [`Error::Unwritten`] for an output element that
+    /// none of them wrote.
+    pub fn forward(
+        &self,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Result<Tensor<f32, D>, Error> {
+        input.shape().expect(Argument::Input, self.problem.input_shape())?;
+        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
+        if let Some(bias) = bias {
+            self.problem.check_bias(bias.len())?;
+        }
+        let shape = self.problem.output_shape();
+        let mut memory = Memory::new();
+        let output = memory.uninitialised::<f32>("output", shape.len());
+        let operands = Operands {
+            input: memory.read_only("input", input.as_slice()) as u64,
+            weight: memory.read_only("weight", weight.as_slice()) as u64,
+            bias: bias.map_or(0, |bias| memory.read_only("bias", bias) as u64),
+            output: output as u64,
+        };
+        self.launch(&mut memory, &operands)?;
+        Ok(Tensor::from_vec(shape, memory.values(output.cast_const())?)?)
+    }
+
+    /// Carries the recipe out, unless there is nothing to compute: a grid cannot be empty.
+    fn launch(&self, memory: &mut Memory, operands: &Operands) -> Result<(), Error> {
+        if self.problem.output_shape().len() == 0 {
+            return Ok(());
+        }
+        let phases = memory.read_only("phases", &self.recipe.phases) as u64;
+        for launch in &self.recipe.launches {
+            let kernel = entry::find(&kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
+            let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
+            let pointers = values.pointers(launch);
+            let mut emulated = Launch::new(launch.blocks(), BLOCK);
+            if let Some(seed) = self.seed {
+                emulated = emulated.seed(seed);
+            }
+            // SAFETY: a recipe names the arguments of its kernels, which a test compares with their parameters; all accesses to
+            // memory go through the emulator, which checks them.
+            unsafe { emulated.run_entry(memory, kernel, &pointers[..launch.arguments.len()])? };
+        }
+        Ok(())
+    }
+}

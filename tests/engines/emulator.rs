@@ -1,0 +1,49 @@
+//! The kernels of the CUDA backend, run as written on the CPU, as engines.
+
+use conv_transpose::{
+    ConvTranspose, Tensor,
+    cuda::{Algorithm, EmulatedPlan, Options},
+};
+
+use super::Engine;
+use crate::geometries::{Draw, Stop};
+
+/// One algorithm on the emulator, which reports every access out of bounds, race and unwritten output element.
+///
+/// Each case runs twice, with 32-bit and with 64-bit indices, and both have to give the same bits.
+pub struct Emulated<const SCATTER: bool>;
+
+/// The gather kernels.
+pub type Gather = Emulated<false>;
+/// The scatter kernels. One thread after the other, they add up in the same order each time.
+pub type Scatter = Emulated<true>;
+
+impl<const SCATTER: bool> Engine for Emulated<SCATTER> {
+    const NAME: &'static str = if SCATTER { "emulated scatter" } else { "emulated gather" };
+
+    fn draw(usual: u32) -> Draw {
+        Draw::usual(usual.div_ceil(8))
+    }
+
+    fn start() -> Result<Self, String> {
+        Ok(Self)
+    }
+
+    fn forward<const D: usize>(
+        &self,
+        layer: &ConvTranspose<D>,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Result<Vec<f32>, Stop> {
+        let algorithm = if SCATTER { Algorithm::Scatter } else { Algorithm::Gather };
+        let plan = EmulatedPlan::new(layer, input.shape(), Options::default().algorithm(algorithm))?;
+        let narrow = plan.forward(input, weight, bias)?.into_vec();
+        let wide = plan.wide()?.forward(input, weight, bias)?.into_vec();
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+        if bits(&narrow) != bits(&wide) {
+            return Err(Stop::Failed("32-bit and 64-bit indices disagree".into()));
+        }
+        Ok(narrow)
+    }
+}

@@ -33,8 +33,8 @@ impl<const D: usize> EmulatedPlan<D> {
     /// As [`Plan::new`](super::Plan::new), less what concerns a device.
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let wide = needs_64_bits(&problem.to_compute());
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &problem.to_compute(), wide)?;
+        let computed = problem.to_compute();
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
         Ok(Self { problem, algorithm, recipe, seed: None })
     }
 

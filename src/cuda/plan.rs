@@ -66,8 +66,8 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let wide = needs_64_bits(&problem.to_compute());
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &problem.to_compute(), wide)?;
+        let computed = problem.to_compute();
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
         let kernels = recipe.launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<_, _>>()?;
         let phases = DeviceMemory::new(device.clone(), device.upload_slice(bytemuck::cast_slice(&recipe.phases))?);
         Ok(Self { device: device.clone(), problem, algorithm, recipe, kernels, phases })

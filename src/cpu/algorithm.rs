@@ -49,12 +49,12 @@ mod tests {
         (0..count).map(|i| ((i * 7919 + seed * 104_729) % 1009 % 9) as f32 - 4.0).collect()
     }
 
-    /// Every algorithm that takes the problem, with the best and with the portable kernels.
+    /// Every algorithm that takes the problem, with all kernels that this processor has.
     fn algorithms(problem: &Problem<3>) -> Vec<Algorithm> {
-        let both = [Kernels::detect(), Kernels::portable()];
+        let kernels = Kernels::available();
         let direct =
-            both.iter().filter_map(|&kernels| Direct::new(problem, kernels)).map(Box::new).map(Algorithm::Direct);
-        let columns = both.iter().map(|&kernels| Algorithm::Columns(Box::new(Columns::new(problem, kernels))));
+            kernels.iter().filter_map(|&kernels| Direct::new(problem, kernels)).map(Box::new).map(Algorithm::Direct);
+        let columns = kernels.iter().map(|&kernels| Algorithm::Columns(Box::new(Columns::new(problem, kernels))));
         direct.chain(columns).collect()
     }
 

@@ -8,10 +8,10 @@
 //! Six rows by two vectors are what the sixteen registers of AVX2 take: twelve sums, which hide the latency of the fused
 //! multiply-add, two line vectors, and two to spare for coefficients (with none to spare, as in four rows by three vectors,
 //! the compiler moves sums to memory and back at half the speed). Eight loads serve twelve multiply-adds. With fewer rows there are
-//! more vectors. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
+//! more vectors. AVX-512 would hold more; the same blocks keep its two units busy as well. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
 
 #[cfg(target_arch = "x86_64")]
-use super::vector::Avx2;
+use super::vector::{Avx2, Avx512};
 use super::vector::{Portable, Vector};
 
 /// Most rows that a block can have.
@@ -65,20 +65,33 @@ pub(super) struct Kernels {
 impl Kernels {
     /// The widest ones that this processor has.
     pub fn detect() -> Self {
+        Self::available()[0]
+    }
+
+    /// All that this processor has, the widest ones first.
+    pub fn available() -> Vec<Self> {
+        let mut available = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
+            if is_x86_feature_detected!("avx512f") {
+                available.push(Self {
+                    lanes: Avx512::LANES,
+                    by_rows: [avx512::<1>, avx512::<2>, avx512::<3>, avx512::<4>, avx512::<5>, avx512::<6>],
+                });
+            }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                return Self {
+                available.push(Self {
                     lanes: Avx2::LANES,
                     by_rows: [avx2::<1>, avx2::<2>, avx2::<3>, avx2::<4>, avx2::<5>, avx2::<6>],
-                };
+                });
             }
         }
-        Self::portable()
+        available.push(Self::portable());
+        available
     }
 
     /// Those that every processor has.
-    pub fn portable() -> Self {
+    fn portable() -> Self {
         Self {
             lanes: Portable::LANES,
             by_rows: [portable::<1>, portable::<2>, portable::<3>, portable::<4>, portable::<5>, portable::<6>],
@@ -98,6 +111,13 @@ impl Kernels {
 /// Vectors per row that keep a block of `rows` rows in registers.
 pub(super) const fn vectors_per_row(rows: usize) -> usize {
     [8, 5, 3, 2, 2, 2][rows - 1]
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { positions::<Avx512, ROWS>(block, vectors) }
 }
 
 #[cfg(target_arch = "x86_64")]

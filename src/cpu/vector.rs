@@ -98,3 +98,37 @@ impl Vector for Avx2 {
         Self(unsafe { _mm256_fmadd_ps(self.0, factor.0, addend.0) })
     }
 }
+
+/// Sixteen lanes, with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(__m512);
+
+#[cfg(target_arch = "x86_64")]
+impl Vector for Avx512 {
+    const LANES: usize = 16;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: passed on to the caller.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: passed on to the caller.
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: passed on to the caller.
+        Self(unsafe { _mm512_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, addend: Self) -> Self {
+        // SAFETY: passed on to the caller.
+        Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, addend.0) })
+    }
+}

@@ -16,6 +16,7 @@ use conv_transpose::{
 };
 use cust::stream::{Stream, StreamFlags};
 
+/// Held by the test that runs, from before it opens the device: loading the kernels takes device memory too.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn free_bytes() -> usize {
@@ -28,8 +29,8 @@ fn free_bytes() -> usize {
 
 #[test]
 fn running_out_of_memory_is_an_error_and_leaks_nothing() {
-    let Some(device) = gpu::device("running_out_of_memory_is_an_error_and_leaks_nothing") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(device) = gpu::device("running_out_of_memory_is_an_error_and_leaks_nothing") else { return };
     // More than any GPU has; the first round also pays for what the driver keeps.
     let too_large = Shape::batched(1, 1 << 10, [1 << 15, 1 << 15]);
     let mut before = 0;
@@ -61,8 +62,8 @@ fn use_a_plan(device: &Device) {
 
 #[test]
 fn devices_come_and_go_without_a_leak() {
-    let Some(_keeps_the_context) = gpu::device("devices_come_and_go_without_a_leak") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_keeps_the_context) = gpu::device("devices_come_and_go_without_a_leak") else { return };
     let mut before = 0;
     for round in 0..20 {
         if round == 1 {
@@ -79,11 +80,12 @@ const BREAK: &str = "CONV_TRANSPOSE_TEST_BREAKS_ITS_CONTEXT";
 #[test]
 fn a_broken_context_gives_errors_and_no_panic() {
     const NAME: &str = "a_broken_context_gives_errors_and_no_panic";
-    if gpu::device(NAME).is_none() {
-        return;
-    }
     if std::env::var_os(BREAK).is_some() {
         return break_the_context();
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if gpu::device(NAME).is_none() {
+        return;
     }
     let own = std::env::current_exe().unwrap();
     let child = Command::new(own).args(["--exact", NAME, "--nocapture"]).env(BREAK, "1").output().unwrap();

@@ -118,6 +118,13 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_has_a_thread_for_each_element() {
+        let blocks = |threads| Launch { kernel: "gather", threads, arguments: &[] }.blocks();
+        assert_eq!([0, 1, 256, 257].map(blocks), [0, 1, 1, 2]);
+        assert_eq!(blocks(i32::MAX as u64 * 256), i32::MAX as u32);
+    }
+
+    #[test]
     fn every_launch_passes_what_its_kernel_takes() {
         let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d();

@@ -135,6 +135,14 @@ fn a_plan_for_an_enormous_weight_is_small() {
     assert!(cpu::Plan::new(&layer, Shape::batched(1, 1, [1])).is_ok());
 }
 
+/// One thread works on several tiles of a row in the same memory; the last one reads beyond the input.
+#[test]
+fn a_tile_does_not_see_what_the_tile_before_it_read() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
+    pool.install(|| assert_exact(&layer, Shape::batched(1, 1, [100_000])));
+}
+
 #[test]
 fn unbatched_inputs_and_kernelbench_72_in_small() {
     let layer = ConvTranspose3d::builder(8, 8, [3, 5, 7]).stride([2; 3]).padding([1, 2, 3]).output_padding([1; 3]);

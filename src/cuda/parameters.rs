@@ -153,6 +153,16 @@ mod tests {
         assert!(!needs_64_bits(&problem(1 << 14, [1, (1 << 15) - 1], 2, 1, 2)));
     }
 
+    /// Of five input positions only one output position is left.
+    #[test]
+    fn threads_of_scatter_from_2_to_the_31_on_are_wide() {
+        let cropped = |batch: usize| {
+            let layer = ConvTranspose1d::builder(1, 1 << 15, [1]).padding([2]).build().unwrap();
+            needs_64_bits(&layer.problem(Shape::batched(batch, 1, [5])).unwrap().to_3d())
+        };
+        assert!(cropped(1 << 14) && !cropped(1 << 13));
+    }
+
     #[test]
     fn coordinates_from_2_to_the_31_on_are_wide() {
         let cropped = |stride: usize, kernel: usize, dilation: usize| {

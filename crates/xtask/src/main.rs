@@ -9,7 +9,6 @@ mod ptxas;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use mutants::Selection;
 
 /// Chores of this repository.
 #[derive(Parser)]
@@ -41,11 +40,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
         /// Only faults whose file or description contains this.
-        #[arg(long, value_name = "TEXT")]
-        only: Option<String>,
-        /// Also faults that need this, as the list of faults says.
-        #[arg(long, value_name = "NEED")]
-        with: Vec<String>,
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
 }
 
@@ -54,7 +50,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Ptx { check: false } => ptx::regenerate(),
         Chore::Ptx { check: true } => ptx::check(),
         Chore::Mutants { check: true, .. } => mutants::check(),
-        Chore::Mutants { check: false, only, with } => mutants::run(&Selection { only, with }),
+        Chore::Mutants { check: false, only } => mutants::run(&only),
         Chore::Ptxas { check: false, ptxas } => ptxas::regenerate(ptxas),
         Chore::Ptxas { check: true, ptxas } => ptxas::check(ptxas),
     }

@@ -20,8 +20,6 @@ pub(super) struct Fault {
     /// Occurs once in the file.
     find: String,
     replace: String,
-    /// What the tests that catch it need.
-    pub needs: Option<String>,
 }
 
 #[derive(Deserialize)]

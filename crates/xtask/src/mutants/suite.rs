@@ -12,16 +12,14 @@ use wait_timeout::ChildExt as _;
 /// Tests that take longer run for ever.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// The packages whose tests count.
-const PACKAGES: &[&str] = &["-p", "conv-transpose", "-p", "conv-transpose-kernels"];
-
-/// Cargo's arguments and the random cases of each property, one run after the other. The last one is the whole suite.
+/// Cargo's arguments and the random cases of each property, one run after the other. The last one is the whole suite. The emulator
+/// runs the kernels.
 const RUNS: &[(&[&str], &str)] = &[
-    (&["-p", "conv-transpose", "--test", "named_cases", "--test", "shapes", "--test", "refusals"], "32"),
-    (&["-p", "conv-transpose", "--lib"], "32"),
+    (&["-p", "conv-transpose", "--features", "emulator", "--test", "named_cases", "--test", "refusals"], "32"),
     (&["-p", "conv-transpose-kernels"], "64"),
-    (&["-p", "conv-transpose", "--test", "properties", "--test", "pytorch", "--test", "cpu_backend"], "64"),
-    (PACKAGES, "256"),
+    (&["-p", "conv-transpose", "--features", "emulator", "--lib", "--test", "shapes"], "32"),
+    (&["-p", "conv-transpose", "--features", "emulator", "--test", "properties", "--test", "cpu_backend"], "32"),
+    (&["-p", "conv-transpose", "-p", "conv-transpose-kernels", "--features", "conv-transpose/emulator"], "256"),
 ];
 
 /// The tests of a copy of the repository.

@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(short, long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
 
-    /// How to compute: the CPU has gather only
+    /// How to compute on a GPU; the CPU chooses for itself, and has no scatter
     #[arg(short, long, value_enum, default_value_t = Algorithm::Auto)]
     pub algorithm: Algorithm,
 

@@ -23,5 +23,5 @@ pub fn run(
     plan.forward(input, weight, None, &mut output)?;
     let compute = start.elapsed();
     let device = format!("CPU, {} threads", rayon::current_num_threads());
-    Ok(Run { output, device, algorithm: "gather".into(), copy: None, compute })
+    Ok(Run { output, device, algorithm: plan.algorithm().into(), copy: None, compute })
 }

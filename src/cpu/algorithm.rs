@@ -20,6 +20,14 @@ impl Algorithm {
         }
     }
 
+    /// What reports call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Direct(_) => "direct",
+            Self::Columns(_) => "columns",
+        }
+    }
+
     /// Elements of memory that all threads share, and that each thread has of its own.
     pub fn workspace_elements(&self) -> (usize, usize) {
         match self {

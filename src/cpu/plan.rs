@@ -54,6 +54,12 @@ impl<const D: usize> Plan<D> {
         self.problem.output_shape()
     }
 
+    /// The algorithm in use: `direct`, by phase on blocks of the input, or `columns`, a matrix product whose results are added into the
+    /// output, for tiny inputs and kernels that reach far.
+    pub fn algorithm(&self) -> &'static str {
+        self.algorithm.name()
+    }
+
     /// Bytes that [`forward`](Self::forward) allocates on the current rayon pool, and frees again: the packed weights, no more
     /// than the weights themselves, and a few hundred KiB for each thread (more only with thousands of input channels per
     /// group or with kernels that reach far, and never above 40 MiB).

@@ -26,7 +26,7 @@ fn the_report_names_device_algorithm_times_and_file() {
     let workshop = Workshop::new();
     workshop.put_image("in.png", &constant(ColorType::Rgb8, 20, 10));
     let report = workshop.succeeds("in.png --output out.png");
-    for fact in ["20 x 10, RGB, 8 bit", "40 x 20", "CPU", "gather", "copies", "compute", " ms", "GB/s", "out.png"] {
+    for fact in ["20 x 10, RGB, 8 bit", "40 x 20", "CPU", "algorithm", "copies", "compute", " ms", "GB/s", "out.png"] {
         assert!(report.contains(fact), "{fact} is missing in\n{report}");
     }
 }

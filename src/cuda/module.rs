@@ -156,3 +156,56 @@ fn explain(ptx: &Ptx, status: Status, log: &[u8]) -> CudaError {
         log: String::from_utf8_lossy(log).trim_end_matches('\0').trim_end().to_owned(),
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/report/mod.rs"]
+mod report;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::Device;
+
+    const FROM_THE_FUTURE: Ptx =
+        Ptx { arch: 80, name: "sm_80", text: ".version 99.7\n.target sm_80\n.address_size 64\n" };
+
+    #[test]
+    fn a_device_gets_the_newest_kernels_that_it_can_run() {
+        let chosen = |major, minor| choose((major, minor)).map(|ptx| ptx.arch);
+        assert_eq!([chosen(7, 0), chosen(7, 5), chosen(8, 0), chosen(8, 9)], [Some(70), Some(70), Some(80), Some(80)]);
+        assert_eq!(chosen(12, 1), Some(80), "an unknown newer device runs the newest kernels");
+        assert_eq!(chosen(6, 1), None);
+    }
+
+    #[test]
+    fn a_device_before_all_kernels_is_refused_by_name() {
+        let refusal = Module::load("GeForce GTX 1080", (6, 1)).unwrap_err();
+        assert_eq!(refusal.to_string(), "GeForce GTX 1080 has compute capability 6.1, but at least 7.0 is needed");
+    }
+
+    #[test]
+    fn refused_ptx_is_told_with_its_version_and_the_log() {
+        let refusal = explain(&FROM_THE_FUTURE, Status(222), b"ptxas application ptx input, line 1\n\0\0\0");
+        let CudaError::PtxRefused { target, ptx_version, status, log, .. } = refusal else { panic!("{refusal}") };
+        assert_eq!((target.as_str(), ptx_version.as_str(), status), ("sm_80", "99.7", Status(222)));
+        assert_eq!(log, "ptxas application ptx input, line 1");
+    }
+
+    #[test]
+    fn the_driver_refuses_ptx_that_is_too_new_and_says_why() {
+        let device = match Device::new(0) {
+            Ok(device) => device,
+            Err(CudaError::NoDriver(_) | CudaError::NoDevice { .. }) if !report::machine_has_gpu() => {
+                return report::say("cuda the_driver_refuses_ptx_that_is_too_new_and_says_why: skipped: no GPU");
+            }
+            Err(reason) => panic!("this machine has a GPU, but: {reason}"),
+        };
+        let _entered = device.enter().unwrap();
+        let refusal = Module::load_ptx(&FROM_THE_FUTURE).unwrap_err();
+        report::say(&refusal.to_string());
+        let CudaError::PtxRefused { ptx_version, driver, status, log, .. } = refusal else { panic!("{refusal}") };
+        assert_eq!(ptx_version, "99.7");
+        assert!(driver >= (11, 0) && status != Status(0));
+        assert!(!log.is_empty(), "the driver's compiler says what it does not like");
+    }
+}

@@ -1,7 +1,7 @@
 //! A plan: one problem, ready to run on the CPU as often as wanted.
 
 use super::{algorithm::Algorithm, microkernel::Kernels};
-use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape, Tensor};
+use crate::{ConvTranspose, Element, Error, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
 ///
@@ -73,8 +73,8 @@ impl<const D: usize> Plan<D> {
     /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel.
     ///
     /// # Errors
-    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan; the output
-    /// is then untouched.
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that
+    /// does not fit the plan; the output is then untouched.
     pub fn forward<T: Element>(
         &self,
         input: &Tensor<T, D>,
@@ -82,12 +82,7 @@ impl<const D: usize> Plan<D> {
         bias: Option<&[T]>,
         output: &mut Tensor<T, D>,
     ) -> Result<(), Error> {
-        input.shape().expect(Argument::Input, self.problem.input_shape())?;
-        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
-        output.shape().expect(Argument::Output, self.problem.output_shape())?;
-        if let Some(bias) = bias {
-            self.problem.check_bias(bias.len())?;
-        }
+        self.problem.check_tensors(input.shape(), weight.shape(), output.shape(), bias.map(|bias| bias.len()))?;
         if output.as_slice().is_empty() {
             return Ok(());
         }

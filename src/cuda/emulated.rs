@@ -12,7 +12,7 @@ use super::{
     plan::Options,
     recipe::{BLOCK, Operands, Recipe, Values},
 };
-use crate::{Argument, ConvTranspose, Error, Problem, Shape, Tensor};
+use crate::{ConvTranspose, Error, Problem, Shape, Tensor};
 
 /// As [`Plan`](super::Plan), on the emulator instead of a GPU: for tests of the kernels on any machine.
 ///
@@ -76,12 +76,8 @@ impl<const D: usize> EmulatedPlan<D> {
         weight: &Tensor<f32, D>,
         bias: Option<&[f32]>,
     ) -> Result<Tensor<f32, D>, Error> {
-        input.shape().expect(Argument::Input, self.problem.input_shape())?;
-        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
-        if let Some(bias) = bias {
-            self.problem.check_bias(bias.len())?;
-        }
         let shape = self.problem.output_shape();
+        self.problem.check_tensors(input.shape(), weight.shape(), shape, bias.map(<[f32]>::len))?;
         let mut memory = Memory::new();
         let output = memory.uninitialised::<f32>("output", shape.len());
         let operands = Operands {

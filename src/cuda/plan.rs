@@ -116,12 +116,7 @@ impl<const D: usize> Plan<D> {
         bias: Option<&DeviceSlice<T>>,
         output: &mut DeviceTensor<T, D>,
     ) -> Result<(), Error> {
-        input.shape().expect(Argument::Input, self.problem.input_shape())?;
-        weight.shape().expect(Argument::Weight, self.problem.weight_shape())?;
-        output.shape().expect(Argument::Output, self.problem.output_shape())?;
-        if let Some(bias) = bias {
-            self.problem.check_bias(bias.len())?;
-        }
+        self.problem.check_tensors(input.shape(), weight.shape(), output.shape(), bias.map(|bias| bias.len()))?;
         self.forward_slices(stream, input.buffer(), weight.buffer(), bias, output.buffer_mut())
     }
 

@@ -98,12 +98,23 @@ impl<const D: usize> Problem<D> {
         Shape { batch: self.batch, channels: self.out_channels, extent: self.axes.map(|axis| axis.output) }
     }
 
-    /// Refuses a bias that does not have one element per output channel.
-    pub(crate) fn check_bias(&self, len: usize) -> Result<(), GeometryError> {
-        if len == self.out_channels {
-            return Ok(());
+    /// Refuses tensors of other shapes than the problem's, and a bias that does not have one element per output channel.
+    pub(crate) fn check_tensors(
+        &self,
+        input: Shape<D>,
+        weight: Shape<D>,
+        output: Shape<D>,
+        bias_len: Option<usize>,
+    ) -> Result<(), GeometryError> {
+        input.expect(Argument::Input, self.input_shape())?;
+        weight.expect(Argument::Weight, self.weight_shape())?;
+        output.expect(Argument::Output, self.output_shape())?;
+        match bias_len {
+            Some(value) if value != self.out_channels => {
+                Err(GeometryError::Length { argument: Argument::Bias, value, expected: self.out_channels })
+            }
+            _ => Ok(()),
         }
-        Err(GeometryError::Length { argument: Argument::Bias, value: len, expected: self.out_channels })
     }
 
     /// Floating-point operations of the usual count, two per product of an input element and a weight, cut-off ones included:

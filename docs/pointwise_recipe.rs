@@ -1,19 +1,18 @@
 //! The pointwise kernel: one thread per output element.
 
-use crate::{
-    Problem,
-    cuda::{
-        error::Unsupported,
-        parameters::{Parameters, check_grid, check_limits},
-        recipe::{
-            Argument::{Bias, Input, Output, Problem as Geometry, Weight},
-            Launch, Recipe,
-        },
+use crate::cuda::{
+    algorithm::Task,
+    error::Unsupported,
+    parameters::{Parameters, check_grid, check_limits},
+    recipe::{
+        Argument::{self, Bias, Input, Output, Weight},
+        Launch, Recipe,
     },
 };
 
 /// One tap, which stays where it is.
-pub(super) fn can_implement(problem: &Problem<3>) -> Result<(), Unsupported> {
+pub(super) fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    let problem = &task.problem;
     for axis in problem.axes() {
         check("a kernel extent", axis.kernel as u128, 1)?;
         check("a stride", axis.stride as u128, 1)?;
@@ -28,12 +27,9 @@ fn check(what: &'static str, value: u128, limit: u128) -> Result<(), Unsupported
     if value > limit { Err(Unsupported::TooLarge { what, value, limit }) } else { Ok(()) }
 }
 
-pub(super) fn recipe(problem: &Problem<3>, wide: bool) -> Recipe {
-    let Parameters { problem, .. } = Parameters::new(problem);
-    let pointwise = Launch {
-        kernel: if wide { "pointwise_wide" } else { "pointwise" },
-        threads: problem.outputs,
-        arguments: &[Geometry, Input, Weight, Bias, Output],
-    };
-    Recipe { problem, phases: Vec::new(), launches: vec![pointwise] }
+pub(super) fn recipe(task: &Task) -> Recipe {
+    let Parameters { problem, .. } = Parameters::new(&task.problem);
+    let kernel = if task.wide { "pointwise_wide" } else { "pointwise" };
+    let arguments = vec![Argument::value(&problem), Input, Weight, Bias, Output];
+    Recipe { launches: vec![Launch::per_element(kernel, problem.outputs, arguments)], ..Recipe::default() }
 }

@@ -201,6 +201,8 @@ pub mod cuda;
 mod error;
 mod geometry;
 pub mod oracle;
+#[cfg(feature = "cuda")]
+mod precision;
 mod tensor;
 
 pub use error::Error;
@@ -208,6 +210,8 @@ pub use geometry::{
     Argument, AutoPad, Axis, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeBuilder,
     GeometryError, Phase, Problem, Shape,
 };
+#[cfg(feature = "cuda")]
+pub use precision::Precision;
 pub use tensor::{Element, Tensor};
 
 /// The programs in the documents are compiled and run as tests.

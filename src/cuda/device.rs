@@ -9,6 +9,7 @@ use cust::{
 };
 
 use super::{
+    algorithm::Target,
     context::{self, Context, Entered},
     error::{CudaError, Status, check},
     module::{Kernel, Module},
@@ -170,7 +171,7 @@ impl Device {
     }
 
     /// Memory for `len` elements, in the current context.
-    fn allocate<T: DeviceCopy>(&self, len: usize) -> Result<DeviceBuffer<T>, CudaError> {
+    pub(super) fn allocate<T: DeviceCopy>(&self, len: usize) -> Result<DeviceBuffer<T>, CudaError> {
         let bytes = len.saturating_mul(size_of::<T>());
         // SAFETY: every caller fills the memory before anyone reads it.
         unsafe { DeviceBuffer::uninitialized(len) }.map_err(|error| match error {
@@ -191,6 +192,11 @@ impl Device {
         // SAFETY: the caller holds the stream; writes one handle.
         check("cuStreamGetCtx", unsafe { sys::cuStreamGetCtx(stream, &mut context) })?;
         Ok(context == self.inner.context.raw())
+    }
+
+    /// What the choice of an algorithm depends on.
+    pub(super) fn target(&self) -> Target {
+        Target { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: self.inner.capability >= (8, 0) }
     }
 
     /// The kernel of that name.

@@ -7,10 +7,9 @@ use cuda_std::{
 };
 
 use super::{
-    algorithm::{self, Algorithm},
-    parameters::needs_64_bits,
+    algorithm::{self, Algorithm, Target, Task},
     plan::Options,
-    recipe::{BLOCK, Operands, Recipe, Values},
+    recipe::{Operands, Recipe},
 };
 use crate::{ConvTranspose, Error, Problem, Shape, Tensor};
 
@@ -22,6 +21,7 @@ use crate::{ConvTranspose, Error, Problem, Shape, Tensor};
 pub struct EmulatedPlan<const D: usize> {
     problem: Problem<D>,
     algorithm: Algorithm,
+    task: Task,
     recipe: Recipe,
     seed: Option<u64>,
 }
@@ -33,9 +33,9 @@ impl<const D: usize> EmulatedPlan<D> {
     /// As [`Plan::new`](super::Plan::new), less what concerns a device.
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let computed = problem.to_compute();
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
-        Ok(Self { problem, algorithm, recipe, seed: None })
+        let task = Task::new(problem.to_compute(), options.precision, Target::EMULATED);
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &task)?;
+        Ok(Self { problem, algorithm, task, recipe, seed: None })
     }
 
     /// Takes the kernels with 64-bit indices, which otherwise run only where a tensor has 2^31 elements or more.
@@ -43,7 +43,8 @@ impl<const D: usize> EmulatedPlan<D> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn wide(mut self) -> Result<Self, Error> {
-        self.recipe = algorithm::choose(self.algorithm, &self.problem.to_compute(), true)?.1;
+        self.task.wide = true;
+        self.recipe = algorithm::choose(self.algorithm, &self.task)?.1;
         Ok(self)
     }
 
@@ -85,6 +86,7 @@ impl<const D: usize> EmulatedPlan<D> {
             weight: memory.read_only("weight", weight.as_slice()) as u64,
             bias: bias.map_or(0, |bias| memory.read_only("bias", bias) as u64),
             output: output as u64,
+            ..Operands::default()
         };
         self.launch(&mut memory, &operands)?;
         Ok(Tensor::from_vec(shape, memory.values(output.cast_const())?)?)
@@ -95,12 +97,14 @@ impl<const D: usize> EmulatedPlan<D> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
-        let phases = memory.read_only("phases", &self.recipe.phases) as u64;
-        for launch in &self.recipe.launches {
+        let tables: Vec<u64> =
+            self.recipe.tables.iter().map(|table| memory.read_only("table", table.rows()) as u64).collect();
+        let packed_weight = memory.uninitialised::<f32>("packed weight", self.recipe.packed_len) as u64;
+        let operands = Operands { packed_weight, ..*operands };
+        for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
             let kernel = entry::find(&kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
-            let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
-            let pointers = values.pointers(launch);
-            let mut emulated = Launch::new(launch.blocks(), BLOCK);
+            let pointers = launch.pointers(&tables, &operands);
+            let mut emulated = Launch::new(launch.blocks, launch.threads).shared_bytes(launch.shared_bytes as usize);
             if let Some(seed) = self.seed {
                 emulated = emulated.seed(seed);
             }

@@ -160,6 +160,12 @@ pub enum CudaError {
         /// The plan's device.
         expected: i32,
     },
+    /// The packed weight was made by another plan.
+    #[error("the packed weight was packed by another plan")]
+    ForeignWeight,
+    /// The call uses the plan's workspace, and so cannot become part of a graph.
+    #[error("the stream is being captured: use `forward_packed`, `forward` packs the weight into the plan's workspace")]
+    Captured,
     /// The stream belongs to another context than the plan.
     #[error("the stream belongs to another CUDA context than the plan")]
     WrongStream,

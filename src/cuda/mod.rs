@@ -44,15 +44,18 @@ mod error;
 mod memory;
 mod module;
 mod operands;
+mod packed_weight;
 mod parameters;
 mod plan;
 mod recipe;
 mod tensor;
+mod workspace;
 
 pub use algorithm::Algorithm;
 pub use device::Device;
 #[cfg(feature = "emulator")]
 pub use emulated::EmulatedPlan;
 pub use error::{CudaError, Status, Unsupported};
+pub use packed_weight::PackedWeight;
 pub use plan::{Options, Plan};
 pub use tensor::DeviceTensor;

@@ -95,6 +95,9 @@ impl Module {
 }
 
 impl Kernel {
+    pub(super) fn allow_shared_bytes(&self, _bytes: u32) -> Result<(), CudaError> {
+        Ok(())
+    }
     /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads.
     ///
     /// # Safety
@@ -105,6 +108,7 @@ impl Kernel {
         stream: sys::CUstream,
         blocks: u32,
         threads: u32,
+        shared_bytes: u32,
         mut arguments: [*mut c_void; N],
     ) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
@@ -117,7 +121,7 @@ impl Kernel {
                 threads,
                 1,
                 1,
-                0,
+                shared_bytes,
                 stream,
                 arguments.as_mut_ptr(),
                 ptr::null_mut(),

@@ -27,6 +27,10 @@ impl Span {
         Self { argument, address: slice.as_device_ptr().as_raw(), elements: slice.len(), element_bytes: size_of::<T>() }
     }
 
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
     fn bytes(&self) -> Range<u64> {
         self.address..self.address.saturating_add((self.elements * self.element_bytes) as u64)
     }
@@ -44,7 +48,7 @@ impl Span {
     }
 
     /// Asks the driver on which device the buffer lies. An empty buffer lies nowhere, and is not asked about.
-    fn check_device(&self, expected: i32) -> Result<(), CudaError> {
+    pub(super) fn check_device(&self, expected: i32) -> Result<(), CudaError> {
         if self.elements == 0 {
             return Ok(());
         }
@@ -90,5 +94,6 @@ pub(super) fn checked<const D: usize>(
         weight: weight.address,
         bias: bias.map_or(0, |bias| bias.address),
         output: output.address,
+        ..Operands::default()
     })
 }

@@ -1,6 +1,6 @@
 //! A plan: one problem on one device, ready to run as often as wanted.
 
-use std::ffi::c_void;
+use std::{ffi::c_void, sync::Arc};
 
 use cust::{
     memory::{DeviceCopy, DeviceSlice},
@@ -9,17 +9,19 @@ use cust::{
 };
 
 use super::{
-    algorithm::{self, Algorithm},
+    algorithm::{self, Algorithm, Task},
+    context::Entered,
     device::Device,
     error::CudaError,
     memory::DeviceMemory,
     module::Kernel,
     operands::{self, Span},
-    parameters::needs_64_bits,
-    recipe::{BLOCK, Operands, Recipe, Values},
+    packed_weight::PackedWeight,
+    recipe::{Launch, Operands, Recipe},
     tensor::DeviceTensor,
+    workspace::Workspace,
 };
-use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
+use crate::{Argument, ConvTranspose, Element, Error, Precision, Problem, Shape};
 
 /// What a plan may be told.
 ///
@@ -31,6 +33,7 @@ use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub(super) algorithm: Algorithm,
+    pub(super) precision: Precision,
 }
 
 impl Options {
@@ -40,22 +43,37 @@ impl Options {
         self.algorithm = algorithm;
         self
     }
+
+    /// How exactly to compute. Default [`Precision::F32`].
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
+        self
+    }
 }
 
 /// A transposed convolution of known shapes on a GPU.
 ///
-/// A plan keeps the tables that its kernels need in device memory, [`device_bytes`](Self::device_bytes) of them; forward calls
-/// need no other workspace.
+/// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read it:
+/// [`device_bytes`](Self::device_bytes) in all. Forward calls need no other workspace.
 #[derive(Debug)]
 pub struct Plan<const D: usize> {
     device: Device,
     problem: Problem<D>,
     algorithm: Algorithm,
     recipe: Recipe,
-    /// One for each launch of the recipe.
+    /// One for each launch that packs the weight.
+    packers: Vec<Kernel>,
+    /// One for each other launch of the recipe.
     kernels: Vec<Kernel>,
-    /// The recipe's table, in device memory.
-    phases: DeviceMemory<u8>,
+    /// The recipe's tables, in device memory.
+    tables: Vec<DeviceMemory<[u32; 4]>>,
+    /// Their addresses.
+    table_addresses: Vec<u64>,
+    /// Where `forward` packs its weight, if it has to.
+    workspace: Option<Workspace>,
+    /// Tells the packed weights of this plan from those of others.
+    identity: Arc<()>,
 }
 
 impl<const D: usize> Plan<D> {
@@ -66,11 +84,34 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        let computed = problem.to_compute();
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
-        let kernels = recipe.launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<_, _>>()?;
-        let phases = DeviceMemory::new(device.clone(), device.upload_slice(bytemuck::cast_slice(&recipe.phases))?);
-        Ok(Self { device: device.clone(), problem, algorithm, recipe, kernels, phases })
+        let task = Task::new(problem.to_compute(), options.precision, device.target());
+        let (algorithm, recipe) = algorithm::choose(options.algorithm, &task)?;
+        let kernels = |launches: &[Launch]| {
+            launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<Vec<Kernel>, CudaError>>()
+        };
+        let (packers, kernels) = (kernels(&recipe.pack)?, kernels(&recipe.launches)?);
+        for (launch, kernel) in recipe.launches.iter().zip(&kernels) {
+            kernel.allow_shared_bytes(launch.shared_bytes)?;
+        }
+        let tables =
+            recipe.tables.iter().map(|table| Ok(DeviceMemory::new(device.clone(), device.upload_slice(table.rows())?)));
+        let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
+        let workspace = match recipe.packed_len {
+            0 => None,
+            len => Some(Workspace::new(device, device.allocate(len)?)?),
+        };
+        Ok(Self {
+            device: device.clone(),
+            problem,
+            algorithm,
+            recipe,
+            packers,
+            kernels,
+            table_addresses: tables.iter().map(|table| table.buffer().as_device_ptr().as_raw()).collect(),
+            tables,
+            workspace,
+            identity: Arc::new(()),
+        })
     }
 
     /// The problem that this plan solves.
@@ -95,7 +136,21 @@ impl<const D: usize> Plan<D> {
 
     /// Device memory that the plan holds as long as it lives, in bytes.
     pub fn device_bytes(&self) -> usize {
-        self.phases.buffer().len()
+        let tables: usize = self.tables.iter().map(|table| size_of_val(&**table.buffer())).sum();
+        tables + self.workspace.as_ref().map_or(0, Workspace::bytes)
+    }
+
+    /// Packs a weight for [`forward_packed`](Self::forward_packed), on `stream`, into new device memory. Worth it when a weight is used
+    /// more than once; [`PackedWeight::update`] takes over a new value.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), and [`CudaError::OutOfMemory`].
+    pub fn pack_weight<T: Element + DeviceCopy>(
+        &self,
+        stream: &Stream,
+        weight: &DeviceTensor<T, D>,
+    ) -> Result<PackedWeight<D>, Error> {
+        PackedWeight::new(self, stream, weight)
     }
 
     /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
@@ -107,7 +162,9 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan;
     /// [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch
-    /// fails, or something on this device failed before it. Nothing is enqueued then, except by `Scatter` between its two launches.
+    /// fails, or something on this device failed before it. Nothing is enqueued then, except where one launch of several fails;
+    /// [`CudaError::Captured`] if the algorithm packs its weight and `stream` is being captured into a graph: capture
+    /// [`forward_packed`](Self::forward_packed).
     pub fn forward<T: Element + DeviceCopy>(
         &self,
         stream: &Stream,
@@ -134,10 +191,7 @@ impl<const D: usize> Plan<D> {
         bias: Option<&DeviceSlice<T>>,
         output: &mut DeviceSlice<T>,
     ) -> Result<(), Error> {
-        let _entered = self.device.enter()?;
-        if !self.device.owns_stream(stream.as_inner())? {
-            return Err(CudaError::WrongStream.into());
-        }
+        let _entered = self.enter_for(stream)?;
         let spans = [
             Span::new(Argument::Input, input),
             Span::new(Argument::Weight, weight),
@@ -171,25 +225,136 @@ impl<const D: usize> Plan<D> {
         output: u64,
     ) -> Result<(), Error> {
         let _entered = self.device.enter()?;
-        let operands = Operands { input, weight, bias: bias.unwrap_or(0), output };
+        let operands = Operands { input, weight, bias: bias.unwrap_or(0), output, ..Operands::default() };
         // SAFETY: the context is current; the rest is the caller's promise.
         unsafe { self.enqueue(stream.cast(), &operands) }
     }
 
-    /// Launches the kernels, unless there is nothing to compute: a grid cannot be empty.
+    /// As [`forward`](Self::forward), with a weight that was packed before, on this stream or on one that this one waits for.
+    ///
+    /// It enqueues the kernels of the layer and nothing else, so CUDA graphs can capture it.
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward); [`CudaError::ForeignWeight`] if another plan packed the weight.
+    pub fn forward_packed<T: Element + DeviceCopy>(
+        &self,
+        stream: &Stream,
+        input: &DeviceTensor<T, D>,
+        weight: &PackedWeight<D>,
+        bias: Option<&DeviceSlice<T>>,
+        output: &mut DeviceTensor<T, D>,
+    ) -> Result<(), Error> {
+        let weight_shape = self.problem.weight_shape();
+        self.problem.check_tensors(input.shape(), weight_shape, output.shape(), bias.map(|bias| bias.len()))?;
+        let _entered = self.enter_for(stream)?;
+        let spans = [
+            Span::new(Argument::Input, input.buffer()),
+            weight.span_for(&self.identity)?,
+            Span::new(Argument::Output, output.buffer()),
+        ];
+        let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
+        let operands = operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
+        // the kernels that use it, so they stay valid.
+        unsafe { self.compute(stream.as_inner(), &operands.with_packed_weight()) }
+    }
+
+    /// As [`forward_packed`](Self::forward_packed), on device addresses and a stream of any library.
+    ///
+    /// # Errors
+    /// As [`forward_raw`](Self::forward_raw); [`CudaError::ForeignWeight`] if another plan packed the weight.
+    ///
+    /// # Safety
+    /// As [`forward_raw`](Self::forward_raw); the packed weight must outlive the enqueued work.
+    pub unsafe fn forward_packed_raw(
+        &self,
+        stream: *mut c_void,
+        input: u64,
+        weight: &PackedWeight<D>,
+        bias: Option<u64>,
+        output: u64,
+    ) -> Result<(), Error> {
+        let _entered = self.device.enter()?;
+        let weight = weight.address_for(&self.identity)?;
+        let operands = Operands { input, weight, bias: bias.unwrap_or(0), output, ..Operands::default() };
+        // SAFETY: the context is current; the rest is the caller's promise.
+        unsafe { self.compute(stream.cast(), &operands.with_packed_weight()) }
+    }
+
+    /// Makes the plan's context current, and checks that the stream belongs to it.
+    pub(super) fn enter_for(&self, stream: &Stream) -> Result<Entered, CudaError> {
+        let entered = self.device.enter()?;
+        if self.device.owns_stream(stream.as_inner())? { Ok(entered) } else { Err(CudaError::WrongStream) }
+    }
+
+    /// The plan's identity, for what belongs to it.
+    pub(super) fn identity(&self) -> &Arc<()> {
+        &self.identity
+    }
+
+    /// Elements of the packed weight; 0 if the kernels read the weight as it is.
+    pub(super) fn packed_len(&self) -> usize {
+        self.recipe.packed_len
+    }
+
+    /// Packs the weight if the kernels want that, and launches them.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
+        let Some(workspace) = &self.workspace else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.compute(stream, operands) };
+        };
+        let enqueue = |packed_weight| {
+            let operands = Operands { packed_weight, ..*operands };
+            // SAFETY: the caller's promise, and the workspace is as large as the packed weight.
+            unsafe {
+                self.pack(stream, &operands)?;
+                self.launch(stream, &self.recipe.launches, &self.kernels, &operands)
+            }
+        };
+        // SAFETY: the caller's promise.
+        Ok(unsafe { workspace.in_turn(stream, enqueue)? })
+    }
+
+    /// Launches the kernels that pack the weight.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    pub(super) unsafe fn pack(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands) }
+    }
+
+    /// Launches the kernels that compute the output.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    unsafe fn compute(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, operands)? })
+    }
+
+    /// Launches kernels in order, unless there is nothing to compute: a grid cannot be empty.
     ///
     /// # Safety
     /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can access, with as many
-    /// elements as the problem says, the output apart from the others, and stay valid until the kernels have run.
-    unsafe fn enqueue(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
+    /// elements as the problem says, what is written apart from the others, and stay valid until the kernels have run.
+    unsafe fn launch(
+        &self,
+        stream: sys::CUstream,
+        launches: &[Launch],
+        kernels: &[Kernel],
+        operands: &Operands,
+    ) -> Result<(), CudaError> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
-        let phases = self.phases.buffer().as_device_ptr().as_raw();
-        for (launch, kernel) in self.recipe.launches.iter().zip(&self.kernels) {
-            let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
+        for (launch, kernel) in launches.iter().zip(kernels) {
+            let arguments = launch.pointers(&self.table_addresses, operands);
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.launch(stream, launch.blocks(), BLOCK, values.pointers(launch))? };
+            unsafe { kernel.launch(stream, launch.blocks, launch.threads, launch.shared_bytes, arguments)? };
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! What an algorithm does for one problem, told apart from where it is done: its tables, and its launches in order.
 //!
 //! A recipe is carried out by the CUDA driver ([`Plan`](super::Plan)) or by the emulator; both take arguments as an array of
-//! pointers, which [`Values`] makes.
+//! pointers, which [`Launch::pointers`] makes.
 
 use std::ffi::c_void;
 
-use conv_transpose_kernels as kernels;
+use bytemuck::Pod;
 
 /// Threads of a block, for kernels with one thread per element. The kernels' launch bounds allow no more.
 pub(super) const BLOCK: u32 = 256;
@@ -14,37 +14,48 @@ pub(super) const BLOCK: u32 = 256;
 const MOST_ARGUMENTS: usize = 8;
 
 /// The tables and launches of an algorithm for one problem.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Recipe {
-    pub(super) problem: kernels::Problem,
-    /// The table of phases, which lies in device memory as long as the plan lives. May be empty.
-    pub(super) phases: Vec<kernels::Phase>,
+    /// Tables that lie in device memory as long as the plan lives.
+    pub(super) tables: Vec<Table>,
+    /// Elements of the packed weight; 0 if the kernels read the weight as it is.
+    pub(super) packed_len: usize,
+    /// Pack the weight. Run whenever it has changed.
+    pub(super) pack: Vec<Launch>,
+    /// Compute the output.
     pub(super) launches: Vec<Launch>,
 }
 
+/// A table as the device reads it: rows of four aligned words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table(Vec<[u32; 4]>);
+
 /// One launch of a one-dimensional grid.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) kernel: &'static str,
-    /// Threads that have something to do; the last block may have more.
-    pub(super) threads: u64,
+    pub(super) blocks: u32,
+    /// Threads of a block.
+    pub(super) threads: u32,
+    /// Dynamic shared memory of a block.
+    pub(super) shared_bytes: u32,
     /// The kernel's parameters, in order.
-    pub(super) arguments: &'static [Argument],
+    pub(super) arguments: Vec<Argument>,
 }
 
 /// A parameter of a kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Argument {
-    /// The [`kernels::Problem`].
-    Problem,
-    /// Address of the table of phases.
-    Phases,
-    /// The number of threads that have something to do, a `u64`.
-    Threads,
+    /// The bytes of a value.
+    Value(Box<[u8]>),
+    /// Address of the recipe's table of that number.
+    Table(usize),
     /// Address of the input.
     Input,
     /// Address of the weight.
     Weight,
+    /// Address of the packed weight.
+    PackedWeight,
     /// Address of the bias, null if there is none.
     Bias,
     /// Address of the output.
@@ -52,48 +63,65 @@ pub(super) enum Argument {
 }
 
 /// Addresses of the tensors of one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Operands {
     pub(super) input: u64,
     pub(super) weight: u64,
+    /// Zero if the kernels read the weight as it is.
+    pub(super) packed_weight: u64,
     /// Zero if there is no bias.
     pub(super) bias: u64,
     pub(super) output: u64,
 }
 
-/// The value of every [`Argument`] of one launch.
-pub(super) struct Values {
-    problem: kernels::Problem,
-    phases: u64,
-    threads: u64,
-    operands: Operands,
+impl Operands {
+    /// With the weight being a packed one, wherever the kernels look for it.
+    pub(super) fn with_packed_weight(self) -> Self {
+        Self { packed_weight: self.weight, ..self }
+    }
+}
+
+impl Table {
+    /// A table of entries whose size is a multiple of 16 bytes.
+    pub(super) fn new<T: Pod>(entries: &[T]) -> Self {
+        // Entries need not be aligned on the host, so they are copied.
+        let mut rows = vec![[0; 4]; size_of_val(entries) / size_of::<[u32; 4]>()];
+        bytemuck::cast_slice_mut::<_, u8>(&mut rows).copy_from_slice(bytemuck::cast_slice(entries));
+        Self(rows)
+    }
+
+    pub(super) fn rows(&self) -> &[[u32; 4]] {
+        &self.0
+    }
+}
+
+impl Argument {
+    pub(super) fn value<T: Pod>(value: &T) -> Self {
+        Self::Value(bytemuck::bytes_of(value).into())
+    }
 }
 
 impl Launch {
-    /// The number of blocks, which `check_grid` found to be possible.
-    pub(super) fn blocks(&self) -> u32 {
-        self.threads.div_ceil(BLOCK.into()) as u32
-    }
-}
-
-impl Values {
-    pub(super) fn new(problem: &kernels::Problem, phases: u64, launch: &Launch, operands: &Operands) -> Self {
-        Self { problem: *problem, phases, threads: launch.threads, operands: *operands }
+    /// A launch of at least `elements` threads, in blocks of [`BLOCK`]; `check_grid` found it to be possible.
+    pub(super) fn per_element(kernel: &'static str, elements: u64, arguments: Vec<Argument>) -> Self {
+        Self { kernel, blocks: elements.div_ceil(BLOCK.into()) as u32, threads: BLOCK, shared_bytes: 0, arguments }
     }
 
-    /// Pointers to the values that a launch takes, in order, and null behind them.
-    pub(super) fn pointers(&mut self, launch: &Launch) -> [*mut c_void; MOST_ARGUMENTS] {
+    /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the recipe's
+    /// tables. The driver only reads what they point to.
+    pub(super) fn pointers(&self, tables: &[u64], operands: &Operands) -> [*mut c_void; MOST_ARGUMENTS] {
         let mut pointers = [std::ptr::null_mut(); MOST_ARGUMENTS];
-        for (pointer, argument) in pointers.iter_mut().zip(launch.arguments) {
-            *pointer = match argument {
-                Argument::Problem => (&raw mut self.problem).cast(),
-                Argument::Phases => (&raw mut self.phases).cast(),
-                Argument::Threads => (&raw mut self.threads).cast(),
-                Argument::Input => (&raw mut self.operands.input).cast(),
-                Argument::Weight => (&raw mut self.operands.weight).cast(),
-                Argument::Bias => (&raw mut self.operands.bias).cast(),
-                Argument::Output => (&raw mut self.operands.output).cast(),
+        for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
+            let value: *const u8 = match argument {
+                Argument::Value(bytes) => bytes.as_ptr(),
+                Argument::Table(number) => (&raw const tables[*number]).cast(),
+                Argument::Input => (&raw const operands.input).cast(),
+                Argument::Weight => (&raw const operands.weight).cast(),
+                Argument::PackedWeight => (&raw const operands.packed_weight).cast(),
+                Argument::Bias => (&raw const operands.bias).cast(),
+                Argument::Output => (&raw const operands.output).cast(),
             };
+            *pointer = value.cast_mut().cast();
         }
         pointers
     }
@@ -101,6 +129,7 @@ impl Values {
 
 #[cfg(test)]
 mod tests {
+    use conv_transpose_kernels as kernels;
     use cuda_std::entry;
 
     use super::*;
@@ -109,33 +138,36 @@ mod tests {
     /// Size of an argument as the launchers pass it.
     fn bytes(argument: &Argument) -> usize {
         match argument {
-            Argument::Problem => size_of::<kernels::Problem>(),
-            Argument::Phases | Argument::Input | Argument::Weight | Argument::Bias | Argument::Output => {
-                size_of::<*const f32>()
-            }
-            Argument::Threads => size_of::<u64>(),
+            Argument::Value(bytes) => bytes.len(),
+            _ => size_of::<*const f32>(),
         }
     }
 
     #[test]
     fn a_grid_has_a_thread_for_each_element() {
-        let blocks = |threads| Launch { kernel: "gather", threads, arguments: &[] }.blocks();
+        let blocks = |elements| Launch::per_element("gather", elements, Vec::new()).blocks;
         assert_eq!([0, 1, 256, 257].map(blocks), [0, 1, 1, 2]);
         assert_eq!(blocks(i32::MAX as u64 * 256), i32::MAX as u32);
+    }
+
+    #[test]
+    fn a_table_keeps_its_bytes() {
+        let entries = [[1u64, 2], [3, 4]];
+        assert_eq!(Table::new(&entries).rows(), [[1, 0, 2, 0], [3, 0, 4, 0]]);
     }
 
     #[test]
     fn every_launch_passes_what_its_kernel_takes() {
         let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d();
-        for wide in [false, true] {
-            for launch in algorithm::all_recipes(&problem, wide).flat_map(|recipe| recipe.launches) {
+        for recipe in algorithm::all_recipes(&problem) {
+            assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
+            for launch in recipe.pack.iter().chain(&recipe.launches) {
                 let kernel = entry::find(&kernels::KERNELS, launch.kernel).expect(launch.kernel);
                 let taken: Vec<usize> = kernel.parameters.iter().map(|parameter| parameter.size()).collect();
                 let passed: Vec<usize> = launch.arguments.iter().map(bytes).collect();
                 assert_eq!(passed, taken, "{}", launch.kernel);
                 assert!(launch.arguments.len() <= MOST_ARGUMENTS);
-                assert_eq!(launch.kernel.ends_with("_wide"), wide);
             }
         }
     }

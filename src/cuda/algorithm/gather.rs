@@ -1,32 +1,27 @@
 //! The gather kernel: one thread per output element.
 
-use super::{Algorithm, Implementation};
-use crate::{
-    Problem,
-    cuda::{
-        error::Unsupported,
-        parameters::{Parameters, check_grid, check_limits, gather_threads},
-        recipe::{
-            Argument::{Bias, Input, Output, Phases, Problem as Geometry, Weight},
-            Launch, Recipe,
-        },
+use super::{Algorithm, Implementation, Task};
+use crate::cuda::{
+    error::Unsupported,
+    parameters::{Parameters, check_grid, check_limits, gather_threads},
+    recipe::{
+        Argument::{self, Bias, Input, Output, Weight},
+        Launch, Recipe, Table,
     },
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
     Implementation { algorithm: Algorithm::Gather, repeatable: true, can_implement, recipe };
 
-fn can_implement(problem: &Problem<3>) -> Result<(), Unsupported> {
-    check_limits(problem)?;
-    check_grid(gather_threads(problem))
+fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    check_limits(&task.problem)?;
+    check_grid(gather_threads(&task.problem))
 }
 
-fn recipe(problem: &Problem<3>, wide: bool) -> Recipe {
-    let Parameters { problem, phases } = Parameters::new(problem);
-    let gather = Launch {
-        kernel: if wide { "gather_wide" } else { "gather" },
-        threads: problem.gather_threads,
-        arguments: &[Geometry, Phases, Input, Weight, Bias, Output],
-    };
-    Recipe { problem, phases, launches: vec![gather] }
+fn recipe(task: &Task) -> Recipe {
+    let Parameters { problem, phases } = Parameters::new(&task.problem);
+    let kernel = if task.wide { "gather_wide" } else { "gather" };
+    let arguments = vec![Argument::value(&problem), Argument::Table(0), Input, Weight, Bias, Output];
+    let gather = Launch::per_element(kernel, problem.gather_threads, arguments);
+    Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], ..Recipe::default() }
 }

@@ -9,9 +9,10 @@ use std::fmt;
 
 use super::{
     error::{CudaError, Unsupported},
+    parameters::needs_64_bits,
     recipe::Recipe,
 };
-use crate::Problem;
+use crate::{Precision, Problem};
 
 /// How a plan computes its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,41 +38,75 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// What is to be computed, and on what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) problem: Problem<3>,
+    pub(super) precision: Precision,
+    /// Whether indices have 64 bits.
+    pub(super) wide: bool,
+    pub(super) target: Target,
+}
+
+/// What the choice needs to know of a GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) multiprocessors: u32,
+    /// The most shared memory that a block can ask for.
+    pub(super) shared_bytes: u32,
+    /// Whether the kernels for tensor cores are in its PTX.
+    pub(super) tensor_cores: bool,
+}
+
+#[cfg(any(test, feature = "emulator"))]
+impl Target {
+    /// What the emulator stands for: an H200.
+    pub(super) const EMULATED: Self = Self { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: true };
+}
+
+impl Task {
+    pub(super) fn new(problem: Problem<3>, precision: Precision, target: Target) -> Self {
+        Self { problem, precision, wide: needs_64_bits(&problem), target }
+    }
+}
+
 /// What the choice needs to know of an algorithm.
 struct Implementation {
     algorithm: Algorithm,
     /// Whether two runs give the same bits.
     repeatable: bool,
     /// The limits of the algorithm.
-    can_implement: fn(&Problem<3>) -> Result<(), Unsupported>,
-    /// Tables and launches for a problem within the limits, with 64-bit indices or without.
-    recipe: fn(&Problem<3>, wide: bool) -> Recipe,
+    can_implement: fn(&Task) -> Result<(), Unsupported>,
+    /// Tables and launches for a task within the limits.
+    recipe: fn(&Task) -> Recipe,
 }
 
 /// In order of preference.
 const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
-/// The algorithm that was asked for, or the preferred one of those that can solve the problem; and what it does, with 64-bit
-/// indices if `wide`.
-pub(super) fn choose(wanted: Algorithm, problem: &Problem<3>, wide: bool) -> Result<(Algorithm, Recipe), CudaError> {
+/// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
+pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recipe), CudaError> {
     let eligible = |candidate: &&Implementation| match wanted {
         Algorithm::Auto => candidate.repeatable,
         wanted => candidate.algorithm == wanted,
     };
     let mut refusal = None;
     for Implementation { algorithm, can_implement, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
-        match can_implement(problem) {
-            Ok(()) => return Ok((*algorithm, recipe(problem, wide))),
+        match can_implement(task) {
+            Ok(()) => return Ok((*algorithm, recipe(task))),
             Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
         }
     }
     Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable"))
 }
 
-/// What each algorithm would do.
+/// What each algorithm would do, in each precision and with either width of indices.
 #[cfg(test)]
-pub(super) fn all_recipes(problem: &Problem<3>, wide: bool) -> impl Iterator<Item = Recipe> {
-    IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(problem, wide))
+pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> {
+    let tasks = [Precision::F32, Precision::Tf32].into_iter().flat_map(|precision| {
+        [false, true].map(|wide| Task { wide, ..Task::new(*problem, precision, Target::EMULATED) })
+    });
+    tasks.flat_map(|task| IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(&task)))
 }
 
 /// The recipe that `docs/kernels.md` shows.
@@ -92,10 +127,11 @@ mod tests {
 
     #[test]
     fn the_documented_recipe_takes_one_tap_only() {
-        let _: fn(&Problem<3>, bool) -> Recipe = pointwise::recipe;
+        let _: fn(&Task) -> Recipe = pointwise::recipe;
         let can_implement = |kernel, stride| {
             let layer = ConvTranspose2d::builder(4, 6, kernel).stride(stride).build().unwrap();
-            pointwise::can_implement(&layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d())
+            let problem = layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d();
+            pointwise::can_implement(&Task::new(problem, Precision::F32, Target::EMULATED))
         };
         assert_eq!(can_implement([1, 1], [1, 1]), Ok(()));
         assert!(can_implement([1, 2], [1, 1]).unwrap_err().to_string().starts_with("a kernel extent is 2"));

@@ -31,6 +31,12 @@ impl Divisor {
             _ => Self { value, multiplier: 0, shift: 31 },
         }
     }
+
+    /// What it divides by.
+    #[inline(always)]
+    pub fn value(self) -> u64 {
+        self.value
+    }
 }
 
 /// An unsigned integer that counts elements of a tensor. Sums and differences wrap, so that a position before the first one

@@ -14,6 +14,7 @@ mod gather;
 mod index;
 mod problem;
 mod scatter;
+pub mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use entries::KERNELS;

@@ -56,6 +56,25 @@ pub(crate) fn read_lane(_mask: u32, _bits: u32, _source: u32) -> u32 {
     outside_a_launch()
 }
 
+/// Adds the product of the matrices whose elements the lanes of the warp hold to the accumulators.
+pub(crate) fn multiply_tf32(_accumulators: &mut [f32; 4], _a: [f32; 4], _b: [f32; 2]) {
+    outside_a_launch()
+}
+
+/// Starts a copy to shared memory; one that is not valid writes zeros.
+pub(crate) fn start_copy<const WORDS: usize>(_target: u32, _source: *const [u32; WORDS], _valid: bool) {
+    outside_a_launch()
+}
+
+pub(crate) fn commit_copies() {
+    outside_a_launch()
+}
+
+/// Waits for the thread's groups of copies, all but the `pending` newest ones.
+pub(crate) fn wait_for_copies(_pending: u32) {
+    outside_a_launch()
+}
+
 /// The shared-memory address of a static array; `name` is the same for every thread, and unique.
 pub fn shared_array(_name: &'static str, _bytes: usize, _align: usize) -> u32 {
     outside_a_launch()

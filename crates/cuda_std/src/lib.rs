@@ -1,4 +1,5 @@
-//! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, atomics, wide memory access.
+//! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, atomics, wide memory access,
+//! asynchronous copies, tensor cores.
 //!
 //! The names follow rust-cuda's `cuda_std`; the code is for rustc's own `nvptx64-nvidia-cuda` target. On the host the
 //! same names exist with the same types, so that kernels are type-checked, documented and tested like any other code:
@@ -45,6 +46,7 @@
 #[cfg(not(target_arch = "nvptx64"))]
 extern crate std;
 
+pub mod async_copy;
 pub mod atomic;
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulator"))]
 pub mod emulator;
@@ -57,6 +59,7 @@ pub mod mem;
 #[cfg(target_arch = "nvptx64")]
 mod panic;
 pub mod shared;
+pub mod tensor_core;
 pub mod thread;
 pub mod warp;
 

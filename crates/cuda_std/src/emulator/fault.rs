@@ -98,6 +98,15 @@ pub enum FaultKind {
         /// Where.
         place: Place,
     },
+    /// An access to shared memory that an asynchronous copy is to fill, before the thread that copies has waited for it.
+    CopyPending {
+        /// What the access does; for another copy, a write.
+        access: Access,
+        /// The thread that has started the copy.
+        copying_thread: Dim3,
+        /// Where.
+        place: Place,
+    },
     /// A thread waits at a barrier that another one does not come to.
     Barrier {
         /// The other thread of the block.
@@ -210,6 +219,12 @@ impl fmt::Display for FaultKind {
             }
             Self::NotConstant { access, place } => {
                 write!(f, "{access} at {place}: the launch both writes this and loads it as read-only")
+            }
+            Self::CopyPending { access, copying_thread, place } => {
+                write!(
+                    f,
+                    "{access} at {place}, which is being copied to: thread {copying_thread} has not waited for it"
+                )
             }
             Self::Barrier { other, instead } => write!(f, "waits at a barrier, but thread {other} {instead}"),
             Self::Warp { mask, problem } => write!(f, "warp operation with mask {mask:#010x}: {problem}"),

@@ -1,9 +1,12 @@
 //! The lanes of a warp, and where they meet: operations that several lanes carry out together.
+//!
+//! Each lane brings words along, as many as the operation takes, and gets up to four back.
 
 use core::panic::Location;
 use std::vec::Vec;
 
 use super::fault::{FaultKind, WarpProblem};
+use super::matrices::{self, FRAGMENTS};
 use super::order::{LANES, WarpClock, lanes};
 
 /// What lanes do together.
@@ -13,9 +16,26 @@ pub(super) enum Operation {
     Synchronise,
     /// Each offers a bit, and gets all of them.
     Vote,
-    /// Each offers a word, and gets that of a lane of its choice.
+    /// Each offers a word, and gets that of the lane whose number it offers too.
     Exchange,
+    /// Each offers its part of three matrices, and gets its part of the result.
+    Multiply,
 }
+
+impl Operation {
+    /// How many words each lane brings along.
+    fn words(self) -> usize {
+        match self {
+            Self::Synchronise => 0,
+            Self::Vote => 1,
+            Self::Exchange => 2,
+            Self::Multiply => FRAGMENTS,
+        }
+    }
+}
+
+/// What an operation yields to a lane; words that it does not need are zero.
+pub(super) type Answer = [u32; 4];
 
 /// The call that brings a lane to an operation: the same for every lane that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,24 +45,25 @@ pub(super) struct Call {
     pub(super) location: &'static Location<'static>,
 }
 
-/// What one lane brings along.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Offer {
-    pub(super) bits: u32,
-    /// The lane to read, for an exchange.
-    pub(super) source: u32,
-}
-
 /// An operation that some of its lanes have come to.
 pub(super) struct Meeting {
     pub(super) call: Call,
     arrived: u32,
-    offers: [Offer; LANES],
+    /// What the lanes brought along, lane by lane.
+    offers: Vec<u32>,
 }
 
 impl Meeting {
-    fn new(call: Call) -> Self {
-        Self { call, arrived: 0, offers: [Offer::default(); LANES] }
+    /// The memory is that of a meeting that is over, or empty.
+    fn new(call: Call, mut offers: Vec<u32>) -> Self {
+        offers.resize(call.operation.words() * LANES, 0);
+        Self { call, arrived: 0, offers }
+    }
+
+    fn arrive(&mut self, lane: u32, offer: &[u32]) {
+        self.arrived |= 1 << lane;
+        let start = lane as usize * offer.len();
+        self.offers[start..start + offer.len()].copy_from_slice(offer);
     }
 
     pub(super) fn missing(&self) -> u32 {
@@ -55,11 +76,18 @@ impl Meeting {
     }
 
     /// What the operation yields to a lane, once all are there.
-    pub(super) fn answer(&self, lane: usize) -> u32 {
+    pub(super) fn answer(&self, lane: usize) -> Answer {
+        let word = |word| [word, 0, 0, 0];
         match self.call.operation {
-            Operation::Synchronise => 0,
-            Operation::Vote => lanes(self.call.mask).map(|lane| self.offers[lane].bits << lane).sum(),
-            Operation::Exchange => self.offers[self.offers[lane].source as usize].bits,
+            Operation::Synchronise => word(0),
+            Operation::Vote => word(lanes(self.call.mask).map(|lane| self.offers[lane] << lane).sum()),
+            Operation::Exchange => {
+                let (exchanged, _) = self.offers.as_chunks();
+                let [_, source] = exchanged[lane];
+                let [bits, _] = exchanged[source as usize];
+                word(bits)
+            }
+            Operation::Multiply => matrices::multiply_add(self.offers.as_chunks().0, lane),
         }
     }
 }
@@ -70,26 +98,27 @@ pub(super) struct Warp {
     lanes: u32,
     pub(super) clock: WarpClock,
     meetings: Vec<Meeting>,
+    /// The memory of a meeting that is over.
+    spare: Vec<u32>,
 }
 
 impl Warp {
     /// A warp with that many lanes.
     pub(super) fn new(lanes: u32) -> Self {
         let lanes = u32::MAX >> (u32::BITS - lanes.min(u32::BITS));
-        Self { lanes, clock: WarpClock::START, meetings: Vec::new() }
+        Self { lanes, clock: WarpClock::START, meetings: Vec::new(), spare: Vec::new() }
     }
 
     /// A lane comes to an operation. Yields the meeting if that makes it complete.
-    pub(super) fn arrive(&mut self, lane: u32, call: Call, offer: Offer) -> Result<Option<Meeting>, FaultKind> {
+    pub(super) fn arrive(&mut self, lane: u32, call: Call, offer: &[u32]) -> Result<Option<Meeting>, FaultKind> {
         self.check(lane, call, offer).map_err(|problem| FaultKind::Warp { mask: call.mask, problem })?;
         let open = self.meetings.iter().position(|meeting| meeting.call == call);
         let index = open.unwrap_or_else(|| {
-            self.meetings.push(Meeting::new(call));
+            self.meetings.push(Meeting::new(call, core::mem::take(&mut self.spare)));
             self.meetings.len() - 1
         });
         let meeting = &mut self.meetings[index];
-        meeting.arrived |= 1 << lane;
-        meeting.offers[lane as usize] = offer;
+        meeting.arrive(lane, offer);
         if meeting.missing() != 0 {
             return Ok(None);
         }
@@ -99,14 +128,23 @@ impl Warp {
         Ok(Some(self.meetings.swap_remove(index)))
     }
 
-    fn check(&self, lane: u32, call: Call, offer: Offer) -> Result<(), WarpProblem> {
+    /// All lanes have got their answers.
+    pub(super) fn end(&mut self, meeting: Meeting) {
+        self.spare = meeting.offers;
+    }
+
+    fn check(&self, lane: u32, call: Call, offer: &[u32]) -> Result<(), WarpProblem> {
         let absent = call.mask & !self.lanes;
+        let source = match (call.operation, offer) {
+            (Operation::Exchange, &[_, source]) => source,
+            _ => lane,
+        };
         if call.mask >> lane & 1 == 0 {
             Err(WarpProblem::CallerNotInMask)
         } else if absent != 0 {
             Err(WarpProblem::NoSuchLanes { lanes: absent })
-        } else if call.operation == Operation::Exchange && call.mask >> offer.source & 1 == 0 {
-            Err(WarpProblem::SourceNotInMask { lane: offer.source })
+        } else if call.mask >> source & 1 == 0 {
+            Err(WarpProblem::SourceNotInMask { lane: source })
         } else {
             Ok(())
         }

@@ -43,6 +43,9 @@
 //!   block are ordered by its barriers, lanes of a warp also by `sync_warp`, but *not* by shuffles and votes, which CUDA
 //!   gives no effect on memory; threads of different blocks are not ordered at all. Races are found by that order,
 //!   not by luck: it does not matter which access the emulator happens to make first;
+//! - accesses to the target of an asynchronous copy, by whomever, before the thread that copies has waited for it; after
+//!   that, races with what the copy wrote. Starting a copy too early, before others have finished with the target, is a
+//!   race too. Data that nobody waits for never arrives;
 //! - words that the launch both writes and loads by `load_readonly`;
 //! - barriers that some thread of the block does not come to, or at another call; operations of a warp with a wrong
 //!   mask, missing lanes, or at different calls;
@@ -58,13 +61,17 @@
 //!   access that is in bounds of its buffer but meant for another element is none the less right for the emulator.
 //! - Some races between lanes of one warp, after synchronisations that order some of them, or on parts of a word: a
 //!   word remembers only the last of them.
+//! - A write to the source of an asynchronous copy while the copy is under way: the source is read, and checked, when the
+//!   copy starts.
+//! - Warp groups and the fence for what works beside the threads: `warpgroup_arrive` and its kind, which only sm_90a
+//!   has, panic.
 //! - The weak memory model: every access takes effect at once, in the order of the program.
 //! - Real scheduling: threads give way only at primitives, blocks do not run side by side, and a loop without primitives
 //!   never ends. A block that waits for another one waits for ever, which the step limit reports.
 //! - Anything of cost or size: time, bank conflicts, coalescing, registers, occupancy, the stack in local memory. Launch
 //!   bounds are not checked.
 //! - Differences in arithmetic: the host's own floating-point operations are used, in particular for transcendental
-//!   functions, and atomic additions come in the order of the threads.
+//!   functions, and atomic additions come in the order of the threads. Tensor cores add in f64 and round once.
 //! - A thread that overflows its [stack](Launch::stack_bytes) ends the process. A program that aborts on panics cannot
 //!   report faults. Miri cannot run coroutines.
 //!
@@ -73,14 +80,16 @@
 //! The bodies of the primitives come first and everything serves them: `primitives` asks the running launch (`state`),
 //! which checks memory (`memory`, `shared`) by what is known about each word (`shadow`) and about the order of threads
 //! (`order`), or lets threads wait for each other (`lanes`, `schedule`). Operations of a warp that are more than an
-//! exchange (tensor cores) are further `Operation`s of the same meetings. Asynchronous ones (copies, products of warp
-//! groups) are made by actors of their own, as `order` says. A new primitive has a body in `host.rs`, which panics, and
-//! one in `primitives`.
+//! exchange (tensor cores, whose arithmetic is in `matrices`) are further `Operation`s of the same meetings. An
+//! asynchronous copy (`copies`) reserves its target when it starts and fills it when its thread waits; `order` says why
+//! that is enough. A new primitive has a body in `host.rs`, which panics, and one in `primitives`.
 
+mod copies;
 mod dim3;
 mod fault;
 mod lanes;
 mod launch;
+mod matrices;
 mod memory;
 mod order;
 pub(crate) mod primitives;

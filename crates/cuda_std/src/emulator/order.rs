@@ -6,8 +6,11 @@
 //! gives shuffles and votes no effect on memory. Each warp counts its `sync_warp`s, and each lane knows up to which of
 //! them it has heard of each other lane: a vector clock of 32 entries.
 //!
-//! An asynchronous copy or a product of a warp group would be an [`Actor`] of its own, with a warp number beyond those of
-//! threads: then nothing orders it, until a barrier object or a fence does, which this module is to learn.
+//! An asynchronous copy is not an [`Actor`] of its own. It can be completed by nobody but the thread that started it, so
+//! it is two deeds of that thread: at the start it reserves its target, which must be ordered after everything that
+//! others did there, and when the thread waits, it writes. In between nobody may access the target, ordered or not. What
+//! is completed by barrier objects (bulk copies) or in a group of warps (its products) would be an actor with a warp
+//! number beyond those of threads, which nothing orders until this module learns what does.
 
 pub(super) const LANES: usize = 32;
 
@@ -26,6 +29,11 @@ pub(super) struct Actor<'a> {
 }
 
 impl Actor<'_> {
+    /// The thread's number in its block.
+    pub(super) fn thread(&self) -> u32 {
+        u32::from(self.warp) * LANES as u32 + u32::from(self.lane)
+    }
+
     /// Whether everything that `lane` of the same warp did at `time` happened before.
     pub(super) fn has_heard(&self, lane: u32, time: u32) -> bool {
         self.heard[lane as usize] > time

@@ -5,11 +5,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::dim3::Dim3;
 use super::fault::FaultKind;
-use super::lanes::{Call, Offer, Operation};
+use super::lanes::{Answer, Call, Operation};
+use super::matrices;
 use super::memory::Violation;
 use super::shadow::Access;
 use super::shared::Shared;
 use super::state::{self, GiveWay, State, Stop};
+use crate::warp::FULL_MASK;
 
 #[cold]
 #[track_caller]
@@ -104,23 +106,32 @@ pub(crate) fn lane_id() -> u32 {
 
 #[track_caller]
 pub(crate) fn sync_warp(mask: u32) {
-    meet(Operation::Synchronise, mask, Offer::default());
+    meet(Operation::Synchronise, mask, &[]);
 }
 
 /// The lanes of `mask` whose predicate holds, as a bit mask.
 #[track_caller]
 pub(crate) fn ballot(mask: u32, predicate: bool) -> u32 {
-    meet(Operation::Vote, mask, Offer { bits: predicate.into(), source: 0 })
+    let [lanes, ..] = meet(Operation::Vote, mask, &[predicate.into()]);
+    lanes
 }
 
 /// Passes `bits` in, and returns the bits that the lane `source` passed in.
 #[track_caller]
 pub(crate) fn read_lane(mask: u32, bits: u32, source: u32) -> u32 {
-    meet(Operation::Exchange, mask, Offer { bits, source })
+    let [bits, ..] = meet(Operation::Exchange, mask, &[bits, source]);
+    bits
+}
+
+/// Adds the product of the matrices whose elements the lanes of the warp hold to the accumulators.
+#[track_caller]
+pub(crate) fn multiply_tf32(accumulators: &mut [f32; 4], a: [f32; 4], b: [f32; 2]) {
+    let offer = matrices::fragments(a, b, *accumulators);
+    *accumulators = meet(Operation::Multiply, FULL_MASK, &offer).map(f32::from_bits);
 }
 
 #[track_caller]
-fn meet(operation: Operation, mask: u32, offer: Offer) -> u32 {
+fn meet(operation: Operation, mask: u32, offer: &[u32]) -> Answer {
     let call = Call { operation, mask, location: Location::caller() };
     let answer = perform(|state| Ok(state.wait_at_warp(call, offer)?));
     answer.unwrap_or_else(|| {
@@ -158,6 +169,38 @@ pub(crate) fn store_shared<T: Copy>(address: u32, value: T) {
         let place = shared.access(Access::Write, &actor, address, size_of::<T>())?;
         // SAFETY: the bytes are as many as a `T` has.
         unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        Ok(())
+    });
+}
+
+/// Starts a copy to shared memory; one that is not valid writes zeros.
+#[track_caller]
+pub(crate) fn start_copy<const WORDS: usize>(target: u32, source: *const [u32; WORDS], valid: bool) {
+    access(|state| {
+        let words = if valid {
+            let place = global(state, Access::Read, source)?;
+            // SAFETY: in bounds of a buffer, aligned and written.
+            unsafe { place.read() }
+        } else {
+            [0; WORDS]
+        };
+        state.start_copy(target, &words)
+    });
+}
+
+#[track_caller]
+pub(crate) fn commit_copies() {
+    perform(|state| {
+        state.commit_copies();
+        Ok(())
+    });
+}
+
+/// Waits for the thread's groups of copies, all but the `pending` newest ones.
+#[track_caller]
+pub(crate) fn wait_for_copies(pending: u32) {
+    access(|state| {
+        state.complete_copies(pending);
         Ok(())
     });
 }

@@ -59,6 +59,8 @@ pub(super) enum Reason {
     Race { earlier: Access, other: Other },
     /// Both written, and loaded through the read-only cache, in one launch.
     NotConstant,
+    /// A copy that this thread of the same block has started is to write it.
+    Pending { thread: u32 },
 }
 
 /// Accesses of one kind to one word. All zero: there were none.
@@ -146,10 +148,16 @@ struct Cell {
     assumed_constant: bool,
     /// One bit per byte that was written.
     written: u8,
+    /// The thread that has started a copy to the word and not waited for it, its number from 1. Until then the word
+    /// is the copy's, and nobody may access it.
+    copying: u16,
 }
 
 impl Cell {
     fn check(&self, access: Access, actor: &Actor<'_>, bytes: u8) -> Result<(), Reason> {
+        if self.copying != 0 {
+            return Err(Reason::Pending { thread: u32::from(self.copying) - 1 });
+        }
         if access.reads() && self.written & bytes != bytes {
             return Err(Reason::Uninitialised);
         }
@@ -225,15 +233,44 @@ impl Shadow {
         bytes: usize,
     ) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            let cell = &mut self.cells[word];
-            if cell.life != self.life {
-                *cell = Cell { life: self.life, ..Cell::default() };
-            }
-            let object = |reason| Objection { offset: offset.max(word * WORD), reason };
-            cell.check(access, actor, mask).map_err(object)?;
-            cell.record(access, actor, mask);
+            self.checked(access, actor, offset, (word, mask))?.record(access, actor, mask);
         }
         Ok(())
+    }
+
+    /// Checks a write of whole words that is to be made later. Until [`fill`](Self::fill) nobody may access them, so
+    /// what holds for the write now also holds then.
+    pub(super) fn reserve(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
+        for word in words(offset, bytes) {
+            self.checked(Access::Write, actor, offset, word)?.copying = actor.thread() as u16 + 1;
+        }
+        Ok(())
+    }
+
+    /// Takes down that the actor makes a write now that it has reserved.
+    pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
+        for (word, mask) in words(offset, bytes) {
+            let cell = &mut self.cells[word];
+            cell.copying = 0;
+            cell.record(Access::Write, actor, mask);
+        }
+    }
+
+    /// The cell of a word, whose bytes in the mask an access may touch that starts at `offset`.
+    fn checked(
+        &mut self,
+        access: Access,
+        actor: &Actor<'_>,
+        offset: usize,
+        (word, mask): (usize, u8),
+    ) -> Result<&mut Cell, Objection> {
+        let cell = &mut self.cells[word];
+        if cell.life != self.life {
+            *cell = Cell { life: self.life, ..Cell::default() };
+        }
+        let object = |reason| Objection { offset: offset.max(word * WORD), reason };
+        cell.check(access, actor, mask).map_err(object)?;
+        Ok(cell)
     }
 }
 

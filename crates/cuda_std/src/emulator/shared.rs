@@ -7,7 +7,7 @@ use std::vec::Vec;
 use super::fault::{FaultKind, Place};
 use super::memory::Violation;
 use super::order::Actor;
-use super::shadow::{Access, Shadow};
+use super::shadow::{Access, Objection, Shadow};
 use crate::shared::DYNAMIC_ALIGN;
 
 /// The most static shared memory of a kernel; more has to be dynamic.
@@ -36,6 +36,10 @@ impl Region {
         Place { buffer: self.name.to_owned(), offset, shared: true }
     }
 
+    fn objection(&self, access: Access, objection: Objection) -> Violation {
+        Violation::Objection { access, place: self.place(objection.offset as i64), objection }
+    }
+
     fn contains(&self, address: u32, bytes: usize) -> bool {
         address.checked_sub(self.start).is_some_and(|offset| offset as usize + bytes <= self.content.len())
     }
@@ -44,6 +48,13 @@ impl Region {
         let end = self.start + self.content.len() as u32;
         self.start.saturating_sub(address).max(address.saturating_sub(end))
     }
+}
+
+/// Where in shared memory a copy goes: the number of the region, and the offset in it.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    region: usize,
+    offset: usize,
 }
 
 /// All shared memory of a block. Blocks run one after another, and use the same.
@@ -97,20 +108,40 @@ impl Shared {
         address: u32,
         bytes: usize,
     ) -> Result<&mut [u8], Violation> {
+        let Target { region, offset } = self.locate(access, address, bytes)?;
+        let region = &mut self.regions[region];
+        region.shadow.access(access, actor, offset, bytes).map_err(|objection| region.objection(access, objection))?;
+        Ok(&mut region.content[offset..offset + bytes])
+    }
+
+    /// Checks the target of a copy, and keeps everybody from it until the copy fills it.
+    pub(super) fn reserve(&mut self, actor: &Actor<'_>, address: u32, bytes: usize) -> Result<Target, Violation> {
+        let target = self.locate(Access::Write, address, bytes)?;
+        let region = &mut self.regions[target.region];
+        let reserved = region.shadow.reserve(actor, target.offset, bytes);
+        reserved.map_err(|objection| region.objection(Access::Write, objection))?;
+        Ok(target)
+    }
+
+    /// Writes the data of a copy to the target that was reserved for it.
+    pub(super) fn fill(&mut self, actor: &Actor<'_>, Target { region, offset }: Target, data: &[u8]) {
+        let region = &mut self.regions[region];
+        region.shadow.fill(actor, offset, data.len());
+        region.content[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    /// The place of an access, which is in bounds and aligned.
+    fn locate(&self, access: Access, address: u32, bytes: usize) -> Result<Target, Violation> {
         let Some(index) = self.regions.iter().position(|region| region.contains(address, bytes)) else {
             let near = self.near(address);
             return Err(FaultKind::OutOfBounds { access, bytes, address: address.into(), near }.into());
         };
-        let region = &mut self.regions[index];
+        let region = &self.regions[index];
         let offset = (address - region.start) as usize;
         if !(address as usize).is_multiple_of(bytes.next_power_of_two()) {
             return Err(FaultKind::Misaligned { access, bytes, place: region.place(offset as i64) }.into());
         }
-        if let Err(objection) = region.shadow.access(access, actor, offset, bytes) {
-            let place = region.place(objection.offset as i64);
-            return Err(Violation::Objection { access, place, objection });
-        }
-        Ok(&mut region.content[offset..offset + bytes])
+        Ok(Target { region: index, offset })
     }
 
     fn near(&self, address: u32) -> Option<(Place, usize)> {

@@ -13,9 +13,10 @@ use std::vec::Vec;
 
 use corosensei::Yielder;
 
+use super::copies::Copies;
 use super::dim3::Dim3;
 use super::fault::{Fault, FaultKind, Instead, Thread, WarpProblem};
-use super::lanes::{Call, Meeting, Offer, Warp};
+use super::lanes::{Answer, Call, Meeting, Warp};
 use super::launch::Launch;
 use super::memory::{Memory, Violation};
 use super::order::{Actor, LANES, lanes};
@@ -70,11 +71,11 @@ struct Member {
     give_way: *const GiveWay,
     steps: u64,
     /// What the last operation of the warp yielded.
-    answer: u32,
+    answer: Answer,
 }
 
 impl Member {
-    const NEW: Self = Self { status: Status::Ready, give_way: ptr::null(), steps: 0, answer: 0 };
+    const NEW: Self = Self { status: Status::Ready, give_way: ptr::null(), steps: 0, answer: [0; 4] };
 }
 
 pub(super) struct State {
@@ -92,6 +93,8 @@ pub(super) struct State {
     /// Where the threads of a block are, by number.
     positions: Vec<Dim3>,
     members: Vec<Member>,
+    /// The asynchronous copies of each thread.
+    copies: Vec<Copies>,
     /// The threads that are ready to run.
     ready: VecDeque<u32>,
     unfinished: u32,
@@ -115,6 +118,7 @@ impl State {
             current: 0,
             positions: (0..threads).map(|thread| launch.block.position(thread)).collect(),
             members: vec![Member::NEW; threads as usize],
+            copies: (0..threads).map(|_| Copies::default()).collect(),
             ready: VecDeque::new(),
             unfinished: 0,
             warps: warps.collect(),
@@ -135,6 +139,7 @@ impl State {
         self.block_idx = self.launch.grid.position(block);
         self.shared.begin_block();
         self.members.fill(Member::NEW);
+        self.copies.iter_mut().for_each(Copies::forget);
         self.unfinished = self.members.len() as u32;
         self.ready.extend(0..self.unfinished);
     }
@@ -231,14 +236,16 @@ impl State {
     }
 
     /// The running thread comes to an operation of its warp. Yields the outcome if it is the last to come.
-    pub(super) fn wait_at_warp(&mut self, call: Call, offer: Offer) -> Result<Option<u32>, FaultKind> {
+    pub(super) fn wait_at_warp(&mut self, call: Call, offer: &[u32]) -> Result<Option<Answer>, FaultKind> {
         let (warp, lane) = (self.current as usize / LANES, self.lane());
         let Some(meeting) = self.warps[warp].arrive(lane, call, offer)? else {
             self.members[self.current as usize].status = Status::AtWarp(call.location);
             return Ok(None);
         };
         self.release_lanes(warp, &meeting);
-        Ok(Some(meeting.answer(lane as usize)))
+        let answer = meeting.answer(lane as usize);
+        self.warps[warp].end(meeting);
+        Ok(Some(answer))
     }
 
     fn release_lanes(&mut self, warp: usize, meeting: &Meeting) {
@@ -254,7 +261,7 @@ impl State {
     }
 
     /// What the operation of the warp yielded that the running thread waited for.
-    pub(super) fn answer(&self) -> u32 {
+    pub(super) fn answer(&self) -> Answer {
         self.members[self.current as usize].answer
     }
 
@@ -271,6 +278,28 @@ impl State {
             heard: &clock.heard[lane],
         };
         (&mut self.memory, &mut self.shared, actor)
+    }
+
+    /// The running thread starts a copy of these words to shared memory.
+    pub(super) fn start_copy(&mut self, target: u32, words: &[u32]) -> Result<(), Violation> {
+        let (_, shared, actor) = self.memories();
+        let target = shared.reserve(&actor, target, size_of_val(words))?;
+        self.copies[self.current as usize].start(target, words);
+        Ok(())
+    }
+
+    /// The running thread closes a group of copies.
+    pub(super) fn commit_copies(&mut self) {
+        self.copies[self.current as usize].commit();
+    }
+
+    /// The running thread's groups of copies are complete, all but the `pending` newest ones.
+    pub(super) fn complete_copies(&mut self, pending: u32) {
+        let current = self.current as usize;
+        let mut copies = core::mem::take(&mut self.copies[current]);
+        let (_, shared, actor) = self.memories();
+        copies.complete(pending, |target, words| shared.fill(&actor, target, bytemuck::cast_slice(words)));
+        self.copies[current] = copies;
     }
 
     /// When no thread is ready: opens the barrier that all wait at. Yields whether the block has ended.
@@ -336,6 +365,9 @@ impl State {
         match objection.reason {
             Reason::Uninitialised => FaultKind::Uninitialised { access, place },
             Reason::NotConstant => FaultKind::NotConstant { access, place },
+            Reason::Pending { thread } => {
+                FaultKind::CopyPending { access, copying_thread: self.positions[thread as usize], place }
+            }
             Reason::Race { earlier, other } => {
                 let (other_block, other_thread) = match other {
                     Other::Thread(thread) => (self.block_idx, Some(self.positions[thread as usize])),

@@ -1,0 +1,93 @@
+//! Copies from global to shared memory that go on while their thread does something else. For sm_80 and later.
+//!
+//! A thread starts copies, closes what it has started into a group, and later waits for its oldest groups. Until then
+//! nobody may touch the targets, the thread itself included; from then on the data counts as written by the thread, so
+//! that other threads see it after a barrier. Waiting concerns the thread's own copies only, and says nothing to others.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::host;
+use crate::shared::SharedPtr;
+
+/// Starts a copy; `$instruction` uses the register `address`, which the source is turned into.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! start {
+    ($instruction:literal, $bytes:literal, $target:ident, $source:ident, $valid:ident) => {
+        // No options that concern memory: the compiler has to assume that any of it is read and written here.
+        core::arch::asm!(
+            "{{",
+            ".reg .u64 address;",
+            "cvta.to.global.u64 address, {source};",
+            concat!($instruction, " [{target}], [address], ", $bytes, ", {valid_bytes};"),
+            "}}",
+            source = in(reg64) $source,
+            target = in(reg32) $target.address(),
+            valid_bytes = in(reg32) if $valid { $bytes } else { 0u32 },
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// Starts to copy one word, through the cache of the multiprocessor. Where `valid` does not hold, the target becomes
+/// zero and the source is not read: it may be any pointer.
+///
+/// # Safety
+///
+/// `target` must lie in an array and be aligned to the copy's size. If `valid`, so must `source` in global memory, and
+/// nobody may be writing there until the copy is complete. Until its thread has waited for it, nobody may access the
+/// target; what other threads did to it before must be ordered before this call.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy_4(target: SharedPtr<u32>, source: *const u32, valid: bool) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for both places.
+    unsafe {
+        start!("cp.async.ca.shared.global", 4, target, source, valid)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::start_copy(target.address(), source.cast::<[u32; 1]>(), valid)
+}
+
+/// Starts to copy four words, past the cache of the multiprocessor. Where `valid` does not hold, the target becomes
+/// zero and the source is not read: it may be any pointer.
+///
+/// # Safety
+///
+/// As for [`copy_4`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy_16(target: SharedPtr<[u32; 4]>, source: *const [u32; 4], valid: bool) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for both places.
+    unsafe {
+        start!("cp.async.cg.shared.global", 16, target, source, valid)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::start_copy(target.address(), source, valid)
+}
+
+/// Closes the copies that this thread has started since it last did so into a group, which may be empty.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn commit_group() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no requirements. Memory counts as changed, so copies stay on their side of it.
+    unsafe {
+        core::arch::asm!("cp.async.commit_group;", options(nostack, preserves_flags))
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::commit_copies()
+}
+
+/// Waits for this thread's groups, all but the `PENDING` newest ones. Copies that are in no group yet are not waited
+/// for.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn wait_group<const PENDING: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no requirements. Memory counts as changed, so loads stay on their side of it.
+    unsafe {
+        core::arch::asm!("cp.async.wait_group {pending};", pending = const PENDING, options(nostack, preserves_flags))
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::wait_for_copies(PENDING)
+}

@@ -102,7 +102,7 @@ impl<const D: usize> EmulatedPlan<D> {
         let packed_weight = memory.uninitialised::<f32>("packed weight", self.recipe.packed_len) as u64;
         let operands = Operands { packed_weight, ..*operands };
         for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
-            let kernel = entry::find(&kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
+            let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
             let pointers = launch.pointers(&tables, &operands);
             let mut emulated = Launch::new(launch.blocks, launch.threads).shared_bytes(launch.shared_bytes as usize);
             if let Some(seed) = self.seed {

@@ -90,6 +90,11 @@ impl Table {
         Self(rows)
     }
 
+    /// Appends such entries.
+    pub(super) fn extend<T: Pod>(&mut self, entries: &[T]) {
+        self.0.extend(Self::new(entries).0);
+    }
+
     pub(super) fn rows(&self) -> &[[u32; 4]] {
         &self.0
     }
@@ -163,7 +168,7 @@ mod tests {
         for recipe in algorithm::all_recipes(&problem) {
             assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
             for launch in recipe.pack.iter().chain(&recipe.launches) {
-                let kernel = entry::find(&kernels::KERNELS, launch.kernel).expect(launch.kernel);
+                let kernel = entry::find(kernels::KERNELS, launch.kernel).expect(launch.kernel);
                 let taken: Vec<usize> = kernel.parameters.iter().map(|parameter| parameter.size()).collect();
                 let passed: Vec<usize> = launch.arguments.iter().map(bytes).collect();
                 assert_eq!(passed, taken, "{}", launch.kernel);

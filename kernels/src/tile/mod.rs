@@ -37,11 +37,9 @@ use cuda_std::{
 
 use crate::index::Index;
 use multiply::Accumulators;
-#[cfg(not(target_arch = "nvptx64"))]
-pub(crate) use pack::{PACK_SPLIT_ENTRY, PACK_TF32_ENTRY};
-pub use pack::{pack_split, pack_tf32};
-pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Slab, Step, Tiling};
+pub use pack::*;
 use parameters::rows;
+pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Slab, Step, Tiling};
 use rounding::{round_to_tf32, split};
 use stage::{Cursor, RING, Source};
 use store::Target;
@@ -93,7 +91,8 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     let out_channel = place.group as usize * t.out_per_group as usize + first_channel as usize;
     // SAFETY: the caller's promise; the tables are as `Tiling` describes them, and whoever reads shared memory comes after a barrier.
     unsafe {
-        let [[origin_z, origin_y, origin_x, chunks], [first_chunk, first_slab, _, _]] = stage::pass_head(tables, place.pass);
+        let [[origin_z, origin_y, origin_x, chunks], [first_chunk, first_slab, _, _]] =
+            stage::pass_head(tables, place.pass);
         load_bias(bias, out_channel, channels, bias_words);
         let first_input = [
             place.origin[0].wrapping_add(origin_z) as i32,
@@ -121,9 +120,8 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
         store::stage(t, &accumulators);
         thread::sync_threads();
         let target = Target {
-            output: output.wrapping_add(
-                place.sample as usize * t.output_sample as usize + out_channel * t.output_plane as usize,
-            ),
+            output: output
+                .wrapping_add(place.sample as usize * t.output_sample as usize + out_channel * t.output_plane as usize),
             pass: store::pass_rows(tables, place.pass),
             channels,
             sample: place.sample,
@@ -154,7 +152,11 @@ unsafe fn load_bias(bias: *const f32, first: usize, channels: u32, target: Share
     if channel < channels {
         // SAFETY: a bias has an element per output channel, and the target has room for those of the tile.
         unsafe {
-            target.add(channel).store(if bias.is_null() { 0.0 } else { mem::load_readonly(bias.add(first + channel as usize)) });
+            target.add(channel).store(if bias.is_null() {
+                0.0
+            } else {
+                mem::load_readonly(bias.add(first + channel as usize))
+            });
         }
     }
 }
@@ -343,7 +345,7 @@ unsafe fn load_step<const SLOTS: usize>(steps: *const [u32; 4], number: u32) -> 
 
 /// Makes the kernel of a number of output channels and slots, in one precision.
 macro_rules! tile_kernels {
-    ($($name:ident, $entry:ident: $channels:literal, $slots:literal, $split:literal;)+) => {
+    ($($name:ident: $channels:literal, $slots:literal, $split:literal;)+) => {
         $(
             /// Computes a transposed convolution, tile by tile.
             ///
@@ -366,10 +368,6 @@ macro_rules! tile_kernels {
             }
         )+
 
-        /// Every tile kernel, as the host calls it.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(crate) static ENTRIES: &[&cuda_std::entry::Entry] = &[$(&$entry),+];
-
         /// The tile kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
             $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, split: $split }),+
@@ -391,18 +389,18 @@ pub struct Variant {
 }
 
 tile_kernels! {
-    tile_8x8_tf32, TILE_8X8_TF32_ENTRY: 8, 8, false;
-    tile_16x8_tf32, TILE_16X8_TF32_ENTRY: 16, 8, false;
-    tile_24x4_tf32, TILE_24X4_TF32_ENTRY: 24, 4, false;
-    tile_32x4_tf32, TILE_32X4_TF32_ENTRY: 32, 4, false;
-    tile_48x2_tf32, TILE_48X2_TF32_ENTRY: 48, 2, false;
-    tile_64x2_tf32, TILE_64X2_TF32_ENTRY: 64, 2, false;
-    tile_64x1_tf32, TILE_64X1_TF32_ENTRY: 64, 1, false;
-    tile_128x1_tf32, TILE_128X1_TF32_ENTRY: 128, 1, false;
-    tile_8x8_f32, TILE_8X8_F32_ENTRY: 8, 8, true;
-    tile_16x4_f32, TILE_16X4_F32_ENTRY: 16, 4, true;
-    tile_24x2_f32, TILE_24X2_F32_ENTRY: 24, 2, true;
-    tile_32x2_f32, TILE_32X2_F32_ENTRY: 32, 2, true;
-    tile_48x1_f32, TILE_48X1_F32_ENTRY: 48, 1, true;
-    tile_64x1_f32, TILE_64X1_F32_ENTRY: 64, 1, true;
+    tile_8x8_tf32: 8, 8, false;
+    tile_16x8_tf32: 16, 8, false;
+    tile_24x4_tf32: 24, 4, false;
+    tile_32x4_tf32: 32, 4, false;
+    tile_48x2_tf32: 48, 2, false;
+    tile_64x2_tf32: 64, 2, false;
+    tile_64x1_tf32: 64, 1, false;
+    tile_128x1_tf32: 128, 1, false;
+    tile_8x8_f32: 8, 8, true;
+    tile_16x4_f32: 16, 4, true;
+    tile_24x2_f32: 24, 2, true;
+    tile_32x2_f32: 32, 2, true;
+    tile_48x1_f32: 48, 1, true;
+    tile_64x1_f32: 64, 1, true;
 }

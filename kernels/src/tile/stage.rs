@@ -76,7 +76,8 @@ pub(super) unsafe fn locate(t: &Tiling, offsets: SharedPtr<u32>, sample: u32, or
         let y = (origin[1] as u32).wrapping_add(y);
         let x = (origin[2] as u32).wrapping_add(x * t.copy_words);
         let inside = sample + n < t.batch && z < depth && y < height && x < width;
-        let offset = n * t.input_sample as u32 + (z * height + y) * width + x;
+        let row = z.wrapping_mul(height).wrapping_add(y);
+        let offset = n.wrapping_mul(t.input_sample as u32).wrapping_add(row.wrapping_mul(width)).wrapping_add(x);
         // SAFETY: the caller's promise.
         unsafe { offsets.add(copy).store(if inside { offset } else { OUTSIDE }) };
         copy += THREADS;

@@ -120,7 +120,8 @@ unsafe fn locate<const SLOTS: usize>(t: &Tiling, target: &Target, slot: u32, row
     let x = (origin_x + x).wrapping_mul(t.stride[2]).wrapping_add(slot_x);
     let [depth, height, width] = t.output;
     let exists = used != 0 && target.sample + n < t.batch && z < depth && y < height && x < width;
-    let offset = n as usize * t.output_sample as usize + ((z * height + y) * width + x) as usize;
+    let offset = n as usize * t.output_sample as usize
+        + z.wrapping_mul(height).wrapping_add(y).wrapping_mul(width).wrapping_add(x) as usize;
     exists.then_some(offset)
 }
 

@@ -4,6 +4,7 @@
 
 mod gather;
 mod scatter;
+mod tile;
 
 use std::fmt;
 
@@ -26,6 +27,8 @@ pub enum Algorithm {
     /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not bitwise
     /// repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by `Auto`.
     Scatter,
+    /// Implicit matrix products on tensor cores, tile by tile. Bitwise repeatable. Needs compute capability 8.0; packs the weight.
+    Tile,
 }
 
 impl fmt::Display for Algorithm {
@@ -34,6 +37,7 @@ impl fmt::Display for Algorithm {
             Self::Auto => "auto",
             Self::Gather => "gather",
             Self::Scatter => "scatter",
+            Self::Tile => "tile",
         })
     }
 }
@@ -82,7 +86,7 @@ struct Implementation {
 }
 
 /// In order of preference.
-const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
+const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION, tile::IMPLEMENTATION];
 
 /// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
 pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recipe), CudaError> {

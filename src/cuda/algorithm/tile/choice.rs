@@ -1,0 +1,242 @@
+//! The choice of a cut: a model of what a tile costs, and the cheapest of the cuts that are possible.
+//!
+//! The model counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores, shared
+//! memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of the device, which
+//! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use conv_transpose_kernels::tile::{self, ROWS, Variant};
+
+use super::{
+    Task,
+    layout::{Cut, Layout},
+    tables::Tables,
+};
+use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
+
+/// The most table entries: products of a stage, of all passes.
+const MOST_PRODUCTS: u128 = 1 << 19;
+
+/// Warp groups of a block.
+const WARP_GROUPS: f64 = (tile::THREADS / 128) as f64;
+
+/// Cycles of a warp group's product of 64 rows by eight channels with few columns.
+const LEAST_PRODUCT: f64 = 13.0;
+
+/// Bytes per cycle that a multiprocessor gets from the L2 cache.
+const L2_BYTES: f64 = 32.0;
+
+/// Bytes per cycle that the memory of the device delivers to all multiprocessors.
+const MEMORY_BYTES: f64 = 2500.0;
+
+/// Cycles from the start of a block to its first product, and from its last one to its end.
+const LATENCY: f64 = 4000.0;
+
+/// The cheapest layout for a task, or why there is none.
+pub(super) fn cut(task: &Task) -> Result<Layout, Unsupported> {
+    candidates(task)?.into_iter().next().map(|(_, layout)| layout).ok_or(Unsupported::NoTile)
+}
+
+/// The possible layouts with their costs, the cheapest first.
+pub(super) fn candidates(task: &Task) -> Result<Vec<(f64, Layout)>, Unsupported> {
+    let problem = &task.problem;
+    check(problem)?;
+    let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
+    let mut candidates: Vec<(f64, Layout)> = cuts(task, &phases)
+        .into_iter()
+        .filter_map(|cut| Layout::new(problem, &phases, cut))
+        .filter_map(|layout| Some((cost(task, &layout)?, layout)))
+        .collect();
+    candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    // The model estimates shared memory; only the tables know it.
+    candidates.truncate(64);
+    candidates.retain(|(_, layout)| {
+        let tables = Tables::new(problem, layout);
+        tables.shared.total <= task.target.shared_bytes && tables.packed_slabs(problem, layout) < (1 << 31) / (16 * 128)
+    });
+    Ok(candidates)
+}
+
+/// What no cut can do.
+fn check(problem: &Problem<3>) -> Result<(), Unsupported> {
+    const COUNTED: u128 = 1 << 31;
+    let volume = |extent: fn(&Axis) -> usize| problem.axes().iter().map(|axis| extent(axis) as u128).product::<u128>();
+    let reach = |axis: &Axis| {
+        axis.output as u128
+            + axis.pad_begin.unsigned_abs() as u128
+            + axis.input as u128 * axis.stride as u128
+            + axis.kernel as u128 * axis.dilation as u128
+    };
+    let products =
+        problem.axes().iter().map(|axis| axis.kernel as u128 + axis.stride.min(axis.output) as u128).product();
+    let counts = [
+        ("the number of elements of an input channel", volume(|axis| axis.input), COUNTED),
+        ("the number of elements of an output channel", volume(|axis| axis.output), COUNTED),
+        ("the number of samples", problem.batch() as u128, COUNTED),
+        ("the number of output channels per group", problem.out_channels_per_group() as u128, COUNTED),
+        ("a coordinate", problem.axes().iter().map(reach).max().unwrap_or(0), COUNTED),
+        ("the number of taps and phases", products, MOST_PRODUCTS / 8),
+    ];
+    for (what, value, limit) in counts {
+        if value >= limit {
+            return Err(Unsupported::TooLarge { what, value, limit });
+        }
+    }
+    Ok(())
+}
+
+/// All cuts worth a thought.
+fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
+    let problem = &task.problem;
+    let split = task.precision == Precision::F32;
+    let positions = phases.each_ref().map(|phases| phases[0].positions);
+    let boxes = boxes(problem, positions);
+    let blocks = problem.in_channels_per_group().div_ceil(8);
+    let mut cuts = Vec::new();
+    for variant in tile::VARIANTS.iter().filter(|variant| variant.split == split) {
+        for (interleaved, row_axis) in slot_uses(variant, phases, positions) {
+            for &extents in &boxes {
+                let stage_blocks =
+                    [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
+                cuts.extend(stage_blocks.map(|stage_blocks| Cut {
+                    variant,
+                    interleaved,
+                    row_axis,
+                    extents,
+                    stage_blocks: stage_blocks as u32,
+                }));
+            }
+        }
+    }
+    cuts
+}
+
+/// What the slots of a kernel can be used for: how many are phases of the last axis, and along which axis the others lie.
+fn slot_uses(variant: &Variant, phases: &[Vec<Phase>; 3], positions: [usize; 3]) -> Vec<(u32, usize)> {
+    let together = phases[2].len().min(variant.slots as usize) as u32;
+    let mut uses = BTreeSet::new();
+    for interleaved in [1, together] {
+        if variant.slots / interleaved == 1 {
+            uses.insert((interleaved, 2));
+        } else {
+            uses.extend((0..3).filter(|&axis| positions[axis] > 1 || axis == 2).map(|axis| (interleaved, axis)));
+        }
+    }
+    uses.into_iter().collect()
+}
+
+/// Boxes of positions that fill the rows of the product well: samples, z, y, x.
+fn boxes(problem: &Problem<3>, positions: [usize; 3]) -> Vec<[u32; 4]> {
+    let [z_extents, y_extents, x_extents] = positions.map(extents);
+    let mut boxes = Vec::new();
+    for &x in &x_extents {
+        for &y in y_extents.iter().filter(|&&y| x * y <= ROWS) {
+            for &z in z_extents.iter().filter(|&&z| x * y * z <= ROWS) {
+                let samples = (ROWS / (x * y * z)).min(problem.batch().max(1).min(ROWS as usize) as u32);
+                let samples = if fits_32_bits(problem, samples) { samples } else { 1 };
+                boxes.push([samples, z, y, x]);
+            }
+        }
+    }
+    let fullest = boxes.iter().map(|extents| extents.iter().product::<u32>()).max().unwrap_or(0);
+    boxes.retain(|extents| extents.iter().product::<u32>() * 4 >= fullest * 3);
+    boxes
+}
+
+/// Extents of a box along an axis: powers of two, and even divisions of all positions.
+fn extents(positions: usize) -> Vec<u32> {
+    let powers = (0..=7).map(|power| 1 << power).filter(|&extent| extent <= positions);
+    let divisions = (1..=4).map(|parts| positions.div_ceil(parts)).filter(|&extent| extent <= ROWS as usize);
+    let extents: BTreeSet<usize> = powers.chain(divisions).collect();
+    extents.into_iter().map(|extent| extent as u32).collect()
+}
+
+/// Whether offsets within that many samples fit in 32 bits.
+fn fits_32_bits(problem: &Problem<3>, samples: u32) -> bool {
+    let sample: u128 = problem.axes().iter().map(|axis| axis.input as u128).product();
+    samples == 1 || sample * problem.in_channels() as u128 * u128::from(samples) < 1 << 32
+}
+
+/// Fragments and products of one stage, of all passes.
+struct Work {
+    fragments: f64,
+    products: f64,
+    slabs: f64,
+}
+
+impl Work {
+    fn new(problem: &Problem<3>, layout: &Layout) -> Self {
+        let axes = problem.axes();
+        let cut = &layout.cut;
+        let mut work =
+            Self { fragments: f64::from(cut.stage_blocks), products: f64::from(cut.stage_blocks), slabs: 0.0 };
+        for axis in 0..3 {
+            let together = if axis == 2 { cut.interleaved as usize } else { 1 };
+            let rows = if axis == cut.row_axis { cut.rows() } else { 1 };
+            let distance = if axis == 2 { cut.extents[3] } else { 1 };
+            let taps: usize = layout.phases[axis].iter().map(|phase| phase.taps).sum();
+            work.products *= taps as f64 * f64::from(rows);
+            let groups = layout.phases[axis].chunks(together);
+            work.fragments *=
+                groups.map(|phases| distinct_reads(&axes[axis], phases, rows, distance) as f64).sum::<f64>();
+        }
+        work.slabs = work.products / f64::from(cut.rows());
+        work
+    }
+}
+
+/// How many fragments the slots of some phases need along an axis.
+fn distinct_reads(axis: &Axis, phases: &[Phase], rows: u32, distance: u32) -> usize {
+    let mut reads = BTreeSet::new();
+    for row in 0..rows {
+        for phase in phases {
+            let first = phase.first_input as i64 + i64::from(row * distance);
+            reads.extend((0..phase.taps).map(|tap| first - (tap * axis.input_step()) as i64));
+        }
+    }
+    reads.len()
+}
+
+/// Cycles that a layout is estimated to take; `None` if it does not fit.
+fn cost(task: &Task, layout: &Layout) -> Option<f64> {
+    let problem = &task.problem;
+    let Cut { variant, stage_blocks, .. } = layout.cut;
+    let blocks = layout.blocks(problem.groups());
+    if blocks > i32::MAX as u64 {
+        return None;
+    }
+    let work = Work::new(problem, layout);
+    let passes = layout.passes() as f64;
+    let shared = layout.shared(2, layout.chunk_slabs().min(work.slabs as u32).max(1)).total;
+    if shared > task.target.shared_bytes {
+        return None;
+    }
+    let resident = ((227 << 10) / (shared + 1024)).clamp(1, 2);
+
+    // Per stage of a block, on average over the passes.
+    let columns = f64::from(variant.channels);
+    let (factors, loads) = if variant.split { (3.0, 12.0) } else { (1.0, 4.0) };
+    let fragments = work.fragments / passes * WARP_GROUPS;
+    let products = work.products / passes * WARP_GROUPS;
+    let input_bytes = f64::from(layout.copies() * layout.copy_words * 32 * stage_blocks);
+    let weight_bytes = work.slabs / passes * f64::from(layout.slab_bytes());
+    let tensor = products * factors * (columns / 2.0).max(LEAST_PRODUCT);
+    let shared_memory = fragments * 16.0 + products * factors * columns / 4.0 + (input_bytes + weight_bytes) / 128.0;
+    let copies =
+        f64::from(layout.copies() * 8 * stage_blocks) / 32.0 / 4.0 * 4.0 + weight_bytes / 16.0 / 32.0 / 4.0 * 4.0;
+    let issue = fragments * (12.0 + loads) + products * factors * 8.0 + copies;
+    let cache = (input_bytes + weight_bytes) / L2_BYTES;
+    let busiest = tensor.max(shared_memory).max(issue).max(cache);
+    let stage = busiest + 0.05 * (tensor + shared_memory + issue + cache) + 300.0 / f64::from(resident);
+
+    let outputs = f64::from(variant.slots * ROWS * variant.channels);
+    let store = outputs / 32.0 * 5.0 / 4.0;
+    let block = stage * f64::from(layout.stages) * if work.products > 0.0 { 1.0 } else { 0.0 } + store;
+    let at_once = f64::from(task.target.multiprocessors * resident);
+    let waves = blocks as f64 / at_once;
+    let waves = if waves < 4.0 { waves.ceil() } else { waves };
+    let busy = waves * (block * f64::from(resident) + LATENCY);
+    let moved = problem.elements_moved() * 4.0 / MEMORY_BYTES;
+    Some(busy.max(moved) + 0.1 * busy)
+}

@@ -1,0 +1,72 @@
+//! The tile kernels: implicit matrix products on tensor cores.
+
+mod choice;
+mod layout;
+mod tables;
+
+use conv_transpose_kernels::tile;
+
+use super::{Algorithm, Implementation, Task};
+use crate::{
+    Precision,
+    cuda::{
+        error::Unsupported,
+        parameters::check_limits,
+        recipe::{
+            Argument::{self, Bias, Input, Output, PackedWeight, Weight},
+            Launch, Recipe, Table,
+        },
+    },
+};
+use layout::Layout;
+use tables::Tables;
+
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { algorithm: Algorithm::Tile, repeatable: true, can_implement, recipe };
+
+fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    if !task.target.tensor_cores {
+        return Err(Unsupported::NoTensorCores);
+    }
+    check_limits(&task.problem)?;
+    choice::cut(task).map(drop)
+}
+
+fn recipe(task: &Task) -> Recipe {
+    let layout = choice::cut(task).expect("can_implement found a cut");
+    recipe_for(task, &layout)
+}
+
+fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
+    let tables = Tables::new(&task.problem, layout);
+    let packing = tables.packing(&task.problem, layout);
+    let split = task.precision == Precision::F32;
+    let pack = Launch::per_element(
+        if split { "pack_split" } else { "pack_tf32" },
+        packing.words.into(),
+        vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight],
+    );
+    let compute = Launch {
+        kernel: layout.cut.variant.kernel,
+        blocks: layout.blocks(task.problem.groups()) as u32,
+        threads: tile::THREADS,
+        shared_bytes: tables.shared.total,
+        arguments: vec![
+            Argument::value(&tables.tiling(&task.problem, layout)),
+            Argument::Table(0),
+            Input,
+            PackedWeight,
+            Bias,
+            Output,
+        ],
+    };
+    let mut rows = Table::new(&tables.passes);
+    rows.extend(&tables.chunks);
+    rows.extend(&tables.steps);
+    Recipe {
+        tables: vec![rows, Table::new(&tables.slabs)],
+        packed_len: packing.words as usize * if split { 2 } else { 1 },
+        pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
+        launches: vec![compute],
+    }
+}

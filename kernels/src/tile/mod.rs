@@ -28,6 +28,7 @@ mod parameters;
 mod rounding;
 mod stage;
 mod store;
+mod unrolled;
 
 use cuda_std::{
     async_copy, kernel, mem,
@@ -36,13 +37,14 @@ use cuda_std::{
 };
 
 use crate::index::Index;
-use multiply::Accumulators;
+use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
 use parameters::rows;
 pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Slab, Step, Tiling};
 use rounding::{round_to_tf32, split};
 use stage::{Cursor, RING, Source};
 use store::Target;
+use unrolled::unrolled;
 
 /// Threads of a block: two warp groups.
 pub const THREADS: u32 = 256;
@@ -114,10 +116,10 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             offsets,
         };
         thread::sync_threads();
-        let accumulators = product::<BLOCKS, SLOTS, SPLIT>(t, tables, &source, first_chunk, chunks);
+        let sums = product::<BLOCKS, SLOTS, SPLIT>(t, tables, &source, first_chunk, chunks);
         // The staged output takes the place of the staged input, which may still be read.
         thread::sync_threads();
-        store::stage(t, &accumulators);
+        store::stage(t, &sums);
         thread::sync_threads();
         let target = Target {
             output: output
@@ -169,17 +171,17 @@ unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     source: &Source,
     first_chunk: u32,
     chunks: u32,
-) -> Accumulators<BLOCKS, SLOTS> {
+) -> Sums<BLOCKS, SLOTS> {
     let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
     let steps = tables.wrapping_add(t.first_step_row as usize);
     let fragment = Fragment::new(t);
     let total = t.stages * chunks;
     let (mut ahead, mut current) = (Cursor::START, Cursor::START);
     let mut fetched = 0;
-    let mut sums = Accumulators::zero();
-    let mut accumulators = Accumulators::zero();
+    let mut sums = Sums::ZERO;
     // SAFETY: the caller's promise. A slot of a ring is filled again after the barrier behind its last use.
     unsafe {
+        let mut accumulators = Accumulators::zero();
         while fetched < RING - 1 {
             if fetched < total {
                 let chunk = stage::chunk(t, tables, first_chunk + ahead.chunk);
@@ -192,6 +194,7 @@ unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
         let mut done = 0;
         while done < total {
             async_copy::wait_group::<{ RING - 2 }>();
+            multiply::publish();
             thread::sync_threads();
             if done + RING - 1 < total {
                 let chunk = stage::chunk(t, tables, first_chunk + ahead.chunk);
@@ -202,9 +205,9 @@ unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             let chunk = stage::chunk(t, tables, first_chunk + current.chunk);
             let staged = Staged {
                 input: fragment.shifted(current.input_slot * t.input_bytes),
-                weight: dynamic_shared_mem::<u8>()
-                    .add(t.weight_start + current.weight_slot * t.weight_bytes + warp::lane_id() * 4)
-                    .cast(),
+                weight: Weights::at(
+                    dynamic_shared_mem::<u8>().add(t.weight_start + current.weight_slot * t.weight_bytes),
+                ),
             };
             compute::<BLOCKS, SLOTS, SPLIT>(&mut accumulators, &staged, steps, &chunk);
             if SPLIT && chunk.slabs & Chunk::PROMOTE != 0 {
@@ -213,12 +216,9 @@ unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             current.advance(chunks, t.input_ring);
             done += 1;
         }
-    }
-    if SPLIT {
         sums.take_over(&mut accumulators);
-        return sums;
     }
-    accumulators
+    sums
 }
 
 /// Where a lane finds its elements of a fragment: two rows, and the same four channels further on.
@@ -268,8 +268,7 @@ fn row_offset(t: &Tiling, row: u32) -> u32 {
 /// A chunk in shared memory.
 struct Staged {
     input: Fragment,
-    /// The lane's first word of the weights.
-    weight: SharedPtr<f32>,
+    weight: Weights,
 }
 
 /// Adds the products of a chunk.
@@ -303,25 +302,26 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     step: &Step,
     rows: [f32; 4],
-    weight: SharedPtr<f32>,
+    weight: Weights,
 ) {
-    let small_parts = slab_bytes(8 * BLOCKS as u32, false) / 4;
+    let small_parts = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let parts = rows.map(split);
     let large = if SPLIT { parts.map(|(large, _)| large) } else { rows.map(round_to_tf32) };
     let small = parts.map(|(_, small)| small);
-    for slot in 0..SLOTS {
-        if step.slots & 1 << slot == 0 {
-            continue;
-        }
-        let slab = weight.add(u32::from(step.slabs[slot]) * 4);
-        // SAFETY: the caller's promise; the condition is the same for all lanes.
-        unsafe {
-            if SPLIT {
-                accumulators.add_product(slot, small, slab);
-                accumulators.add_product(slot, large, slab.add(small_parts));
+    // SAFETY: the caller's promise; the conditions are the same for all lanes.
+    unsafe {
+        accumulators.begin();
+        unrolled!(SLOT in 0..SLOTS => {
+            if step.slots & 1 << SLOT != 0 {
+                let slab = weight.add(u32::from(step.slabs[SLOT % MOST_SLOTS]));
+                if SPLIT {
+                    accumulators.add_product::<SLOT>(small, slab);
+                    accumulators.add_product::<SLOT>(large, slab.add(small_parts));
+                }
+                accumulators.add_product::<SLOT>(large, slab);
             }
-            accumulators.add_product(slot, large, slab);
-        }
+        });
+        accumulators.finish();
     }
 }
 

@@ -8,7 +8,7 @@ use cuda_std::{
 
 use super::{
     ROWS, THREADS,
-    multiply::Accumulators,
+    multiply::Sums,
     parameters::{Pass, Tiling, rows},
 };
 use crate::index::Index;
@@ -40,22 +40,19 @@ pub(super) const fn channel_words(slots: u32) -> u32 {
     slots * slot_words(slots) + 4
 }
 
-/// Writes the accumulators of a warp to shared memory.
+/// Writes the sums of a warp to shared memory.
 ///
 /// # Safety
 /// The staged output has room for `8 * BLOCKS` channels, and nobody uses it; the block synchronises afterwards.
 #[inline(always)]
-pub(super) unsafe fn stage<const BLOCKS: usize, const SLOTS: usize>(
-    t: &Tiling,
-    accumulators: &Accumulators<BLOCKS, SLOTS>,
-) {
+pub(super) unsafe fn stage<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, sums: &Sums<BLOCKS, SLOTS>) {
     let lane = warp::lane_id();
     let row = thread::thread_idx_x() / 32 * 16 + lane / 4;
     let words = channel_words(SLOTS as u32);
     let first = dynamic_shared_mem::<f32>().add(t.input_start / 4 + lane % 4 * 2 * words + row);
     for slot in 0..SLOTS {
         for block in 0..BLOCKS {
-            let [a, b, c, d] = accumulators.values(slot, block);
+            let [a, b, c, d] = sums.0[slot][block];
             let place = first.add(slot as u32 * slot_words(SLOTS as u32) + block as u32 * 8 * words);
             // SAFETY: the caller's promise.
             unsafe {

@@ -1,0 +1,75 @@
+//! Products by `mma.sync`, from compute capability 8.0 on: each warp by itself, weights through registers.
+
+use cuda_std::{shared::SharedPtr, tensor_core, warp};
+
+/// Words of eight input channels by eight output channels, the unit of a packed weight.
+const BLOCK_WORDS: u32 = 64;
+
+/// The product so far.
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
+
+/// A slab in shared memory: the lane's first word of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Weights(SharedPtr<f32>);
+
+impl Weights {
+    /// The slab that begins at an address.
+    #[inline(always)]
+    pub(crate) fn at(address: SharedPtr<u8>) -> Self {
+        Self(address.cast::<f32>().add(warp::lane_id()))
+    }
+
+    /// The slab that many times 16 bytes further on.
+    #[inline(always)]
+    pub(crate) fn add(self, units: u32) -> Self {
+        Self(self.0.add(units * 4))
+    }
+}
+
+impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn zero() -> Self {
+        Self([[[0.0; 4]; BLOCKS]; SLOTS])
+    }
+
+    /// Nothing: products are complete when they are made.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn begin(&mut self) {}
+
+    /// Adds the product of 16 rows by eight channels and a slab.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together. Nobody is writing to the slab.
+    #[inline(always)]
+    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights) {
+        for block in 0..BLOCKS {
+            let part = slab.0.add(block as u32 * BLOCK_WORDS);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let columns = [part.load(), part.add(BLOCK_WORDS / 2).load()];
+                tensor_core::mma_m16n8k8_tf32(&mut self.0[SLOT][block], rows, columns);
+            }
+        }
+    }
+
+    /// Nothing: products are complete when they are made.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn finish(&mut self) {}
+
+    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight, which become zero.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn take<const SLOT: usize, const BLOCK: usize>(&mut self) -> [f32; 4] {
+        core::mem::replace(&mut self.0[SLOT][BLOCK], [0.0; 4])
+    }
+}

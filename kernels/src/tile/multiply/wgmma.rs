@@ -1,0 +1,180 @@
+//! Products by `wgmma`, on compute capability 9.0 only: four warps together, asynchronously, weights straight from shared memory.
+//!
+//! The accumulators are registers of fixed names, declared once per kernel: passed as operands in and out of each product, the compiler
+//! would copy them, and a copy has to wait for the product. The matrix that comes from registers is passed as operands; it must stay
+//! as it is until the products are waited for.
+
+use core::arch::asm;
+
+use cuda_std::{shared::SharedPtr, tensor_core};
+
+use crate::tile::unrolled::unrolled;
+
+/// The descriptor's upper half: eight columns further on are 256 bytes, in units of 16.
+const COLUMN_STRIDE: u32 = 256 / 16;
+
+/// In the descriptor's lower half, above the address: four channels further on are 128 bytes.
+const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
+
+/// The product so far, in registers: number `part` of eight columns, `block`, of a slot is `sum{slot}_{block}_{part}`.
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>(());
+
+/// A slab in shared memory: the lower half of its descriptor, which is the address in units of 16 bytes and more.
+#[derive(Clone, Copy)]
+pub(crate) struct Weights(u32);
+
+impl Weights {
+    /// The slab that begins at an address.
+    #[inline(always)]
+    pub(crate) fn at(address: SharedPtr<u8>) -> Self {
+        Self(address.address() / 16 + CHANNEL_STRIDE)
+    }
+
+    /// The slab that many times 16 bytes further on.
+    #[inline(always)]
+    pub(crate) fn add(self, units: u32) -> Self {
+        Self(self.0 + units)
+    }
+}
+
+/// The names of the registers of some blocks of eight columns.
+macro_rules! registers {
+    ($first:literal $($block:literal)*) => {
+        concat!(registers!(@ $first), $(", ", registers!(@ $block)),*)
+    };
+    (@ $block:literal) => {
+        concat!(
+            "sum{slot}_", $block, "_0, sum{slot}_", $block, "_1, sum{slot}_", $block, "_2, sum{slot}_", $block, "_3"
+        )
+    };
+}
+
+/// The instruction for `$shape`, on some blocks of eight columns.
+macro_rules! product {
+    ($slot:expr, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
+        asm!(
+            "{{",
+            ".reg .b64 weights;",
+            ".reg .pred add;",
+            "mov.b64 weights, {{{low}, {high}}};",
+            "setp.ne.b32 add, 1, 0;",
+            concat!(
+                "wgmma.mma_async.sync.aligned.", $shape, "k8.f32.tf32.tf32 {{", registers!($($block)+),
+                "}}, {{{a}, {b}, {c}, {d}}}, weights, add, 1, 1;"
+            ),
+            "}}",
+            slot = const $slot,
+            low = in(reg32) $slab.0,
+            high = const COLUMN_STRIDE,
+            a = in(reg32) $rows[0].to_bits(),
+            b = in(reg32) $rows[1].to_bits(),
+            c = in(reg32) $rows[2].to_bits(),
+            d = in(reg32) $rows[3].to_bits(),
+            options(nostack, preserves_flags)
+        )
+    };
+}
+
+impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
+    /// Declares the registers. Once per kernel.
+    ///
+    /// # Safety
+    /// Not in a loop, and not twice in a kernel: the declaration must not be copied.
+    #[inline(always)]
+    pub(crate) unsafe fn zero() -> Self {
+        unrolled!(SLOT in 0..SLOTS => {
+            unrolled!(BLOCK in 0..BLOCKS => {
+                // SAFETY: declares and sets registers that have no other name.
+                unsafe {
+                    asm!(
+                        ".reg .f32 sum{slot}_{block}_<4>;",
+                        "mov.f32 sum{slot}_{block}_0, 0f00000000;",
+                        "mov.f32 sum{slot}_{block}_1, 0f00000000;",
+                        "mov.f32 sum{slot}_{block}_2, 0f00000000;",
+                        "mov.f32 sum{slot}_{block}_3, 0f00000000;",
+                        slot = const SLOT,
+                        block = const BLOCK,
+                        options(nostack, preserves_flags)
+                    );
+                }
+            });
+        });
+        Self(())
+    }
+
+    /// Makes the tensor cores wait for the registers that were written since the last product.
+    ///
+    /// # Safety
+    /// All threads of the warp group come here together.
+    #[inline(always)]
+    pub(crate) unsafe fn begin(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { tensor_core::warpgroup_arrive() };
+    }
+
+    /// Adds the product of 16 rows of each warp by eight channels and a slab.
+    ///
+    /// # Safety
+    /// Between `begin` and `finish`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
+    /// written is visible to the asynchronous proxy.
+    #[inline(always)]
+    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match BLOCKS {
+                1 => product!(SLOT, rows, slab, "m64n8", 0),
+                2 => product!(SLOT, rows, slab, "m64n16", 0 1),
+                3 => product!(SLOT, rows, slab, "m64n24", 0 1 2),
+                4 => product!(SLOT, rows, slab, "m64n32", 0 1 2 3),
+                6 => product!(SLOT, rows, slab, "m64n48", 0 1 2 3 4 5),
+                8 => product!(SLOT, rows, slab, "m64n64", 0 1 2 3 4 5 6 7),
+                12 => product!(SLOT, rows, slab, "m64n96", 0 1 2 3 4 5 6 7 8 9 10 11),
+                16 => product!(SLOT, rows, slab, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+                _ => cuda_std::trap(),
+            }
+        }
+    }
+
+    /// Waits for the products since `begin`.
+    ///
+    /// # Safety
+    /// All threads of the warp group come here together.
+    #[inline(always)]
+    pub(crate) unsafe fn finish(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            tensor_core::warpgroup_commit();
+            tensor_core::warpgroup_wait::<0>();
+        }
+    }
+
+    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight, which become zero.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    pub(crate) unsafe fn take<const SLOT: usize, const BLOCK: usize>(&mut self) -> [f32; 4] {
+        let (a, b, c, d);
+        // SAFETY: the registers were declared by `zero`.
+        unsafe {
+            asm!(
+                "mov.f32 {a}, sum{slot}_{block}_0;",
+                "mov.f32 {b}, sum{slot}_{block}_1;",
+                "mov.f32 {c}, sum{slot}_{block}_2;",
+                "mov.f32 {d}, sum{slot}_{block}_3;",
+                "mov.f32 sum{slot}_{block}_0, 0f00000000;",
+                "mov.f32 sum{slot}_{block}_1, 0f00000000;",
+                "mov.f32 sum{slot}_{block}_2, 0f00000000;",
+                "mov.f32 sum{slot}_{block}_3, 0f00000000;",
+                slot = const SLOT,
+                block = const BLOCK,
+                a = out(reg32) a,
+                b = out(reg32) b,
+                c = out(reg32) c,
+                d = out(reg32) d,
+                options(nostack, preserves_flags)
+            );
+        }
+        [a, b, c, d]
+    }
+}

@@ -37,7 +37,7 @@ impl CudaBuilder {
         Self { crate_dir: crate_dir.into(), archs: Vec::new(), copy_to: None, target_dir: None, compiler: None }
     }
 
-    /// Also compiles for this architecture, such as `sm_80`.
+    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`.
     #[must_use]
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
@@ -172,6 +172,6 @@ mod tests {
     fn the_recipe_names_every_architecture() {
         let recipe = CudaBuilder::new("kernels").arch("sm_70").arch("sm_90a").recipe();
         assert!(recipe.contains("target-cpu=sm_70"));
-        assert!(recipe.contains("target-cpu=sm_90a"));
+        assert!(recipe.contains("target-cpu=sm_90a") && recipe.contains("cuda_arch=\"sm_90a\""));
     }
 }

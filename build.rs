@@ -43,17 +43,15 @@ mod embed {
         Ok(value.into())
     }
 
-    /// An expression, `&[Ptx { arch, name, text }, ..]`, oldest architecture first; whoever includes it says what a `Ptx`
-    /// is.
+    /// An expression, `&[Ptx { name, text }, ..]`, oldest architecture first; whoever includes it says what a `Ptx` is.
     fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut table = "&[\n".to_owned();
         for Ptx { arch, text, .. } in modules {
             let file = format!("{arch}.ptx");
             fs::write(out_dir.join(&file), text)?;
-            let number: String = arch.chars().filter(char::is_ascii_digit).collect();
             writeln!(
                 table,
-                "    Ptx {{ arch: {number}, name: {arch:?}, text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},"
+                "    Ptx {{ name: {arch:?}, text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},"
             )?;
         }
         table.push_str("]\n");

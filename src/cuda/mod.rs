@@ -36,6 +36,7 @@
 //! use it at once, on as many streams. Whatever context a calling thread has is current again when a call returns.
 
 mod algorithm;
+mod architecture;
 mod context;
 mod device;
 #[cfg(feature = "emulator")]

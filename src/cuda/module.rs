@@ -7,13 +7,14 @@ use std::{
 
 use cust::sys;
 
-use super::error::{CudaError, Status, check};
+use super::{
+    architecture::Architecture,
+    error::{CudaError, Status, check},
+};
 
-/// The kernels, compiled for one architecture and all after it.
+/// The kernels, compiled for one architecture.
 struct Ptx {
-    /// 80 for compute capability 8.0.
-    arch: u32,
-    /// What the compiler calls it, such as `sm_80`.
+    /// What the compiler calls the architecture, such as `sm_80`.
     name: &'static str,
     text: &'static str,
 }
@@ -42,6 +43,12 @@ pub(super) struct Kernel {
 unsafe impl Send for Kernel {}
 // SAFETY: as for `Module`.
 unsafe impl Sync for Kernel {}
+
+impl Ptx {
+    fn architecture(&self) -> Architecture {
+        Architecture::parse(self.name).expect("a test reads every name in the table")
+    }
+}
 
 impl Module {
     /// Loads the PTX of the newest generation that the device has, into the current context.
@@ -127,19 +134,14 @@ impl Kernel {
     }
 }
 
-/// The PTX for the newest compute capability that is not above the device's; a device runs the PTX of all before it.
+/// The PTX of the newest architecture that a device of this compute capability runs.
 fn choose(capability: (u32, u32)) -> Option<&'static Ptx> {
-    let candidates = PTX.iter().filter(|ptx| split(ptx.arch) <= capability);
-    candidates.max_by_key(|ptx| ptx.arch)
+    let candidates = PTX.iter().filter(|ptx| ptx.architecture().runs_on(capability));
+    candidates.max_by_key(|ptx| ptx.architecture())
 }
 
 fn oldest() -> (u32, u32) {
-    split(PTX.iter().map(|ptx| ptx.arch).min().unwrap_or(0))
-}
-
-/// `86` is compute capability 8.6.
-fn split(capability: u32) -> (u32, u32) {
-    (capability / 10, capability % 10)
+    PTX.iter().map(|ptx| ptx.architecture().capability()).min().unwrap_or_default()
 }
 
 fn explain(ptx: &Ptx, status: Status, log: &[u8]) -> CudaError {
@@ -166,14 +168,16 @@ mod tests {
     use super::*;
     use crate::cuda::Device;
 
-    const FROM_THE_FUTURE: Ptx =
-        Ptx { arch: 80, name: "sm_80", text: ".version 99.7\n.target sm_80\n.address_size 64\n" };
+    const FROM_THE_FUTURE: Ptx = Ptx { name: "sm_80", text: ".version 99.7\n.target sm_80\n.address_size 64\n" };
 
     #[test]
     fn a_device_gets_the_newest_kernels_that_it_can_run() {
-        let chosen = |major, minor| choose((major, minor)).map(|ptx| ptx.arch);
-        assert_eq!([chosen(7, 0), chosen(7, 5), chosen(8, 0), chosen(8, 9)], [Some(70), Some(70), Some(80), Some(80)]);
-        assert_eq!(chosen(12, 1), Some(80), "an unknown newer device runs the newest kernels");
+        let chosen = |major, minor| choose((major, minor)).map(|ptx| ptx.name);
+        assert_eq!([chosen(7, 0), chosen(7, 5)], [Some("sm_70"); 2]);
+        assert_eq!([chosen(8, 0), chosen(8, 9)], [Some("sm_80"); 2]);
+        assert_eq!(chosen(9, 0), Some("sm_90a"));
+        assert_eq!([chosen(10, 0), chosen(12, 0)], [Some("sm_80"); 2], "Hopper's own instructions end with it");
+        assert_eq!(chosen(99, 9), Some("sm_80"), "an unknown newer device runs the newest kernels that it can");
         assert_eq!(chosen(6, 1), None);
     }
 

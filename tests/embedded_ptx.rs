@@ -4,7 +4,7 @@
 /// What the generated table is made of.
 struct Ptx {
     name: &'static str,
-    text: &'static str,
+    kernels: &'static [(&'static str, &'static str)],
 }
 
 static PTX: &[Ptx] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
@@ -14,7 +14,11 @@ fn every_architecture_has_its_kernels() {
     let names: Vec<_> = PTX.iter().map(|ptx| ptx.name).collect();
     assert_eq!(names, ["sm_70", "sm_80", "sm_90a"]);
     for ptx in PTX {
-        assert!(ptx.text.contains(&format!(".target {}", ptx.name)));
-        assert!(ptx.text.contains(".visible .entry "));
+        assert!(ptx.kernels.iter().any(|&(name, _)| name == "gather"));
+        for (name, text) in ptx.kernels {
+            assert!(text.contains(&format!(".target {}\n", ptx.name)));
+            assert!(text.contains(&format!(".visible .entry {name}(")));
+            assert_eq!(text.matches(".entry ").count(), 1, "{name} is alone");
+        }
     }
 }

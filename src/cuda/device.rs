@@ -10,13 +10,17 @@ use cust::{
 
 use super::{
     context::{self, Context, Entered},
+    embedded,
     error::{CudaError, Status, check},
-    module::{Kernel, Module},
+    module::{Kernel, Modules},
     tensor::DeviceTensor,
 };
 use crate::{Element, Error, Shape, Tensor};
 
-/// A GPU with the kernels loaded. Cheap to clone; may be shared between threads.
+/// A GPU that can run the kernels. Cheap to clone; may be shared between threads.
+///
+/// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as long as the
+/// device and its clones; no kernel is loaded twice.
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -24,8 +28,8 @@ pub struct Device {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the module needs its context.
-    module: Module,
+    // Dropped in this order: the modules need their context.
+    modules: Modules,
     context: Context,
     ordinal: i32,
     name: String,
@@ -35,7 +39,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            self.module.unload();
+            self.modules.unload();
         }
     }
 }
@@ -90,9 +94,9 @@ impl Device {
         let major = attribute(DeviceAttribute::ComputeCapabilityMajor)? as u32;
         let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)? as u32;
         let name = device.name().map_err(failed("cuDeviceGetName"))?;
-        let module = Module::load(&name, (major, minor))?;
+        let modules = Modules::new(embedded::newest(&name, (major, minor))?)?;
         drop(entered);
-        Ok(Self { inner: Arc::new(Inner { module, context, ordinal, name, capability: (major, minor) }) })
+        Ok(Self { inner: Arc::new(Inner { modules, context, ordinal, name, capability: (major, minor) }) })
     }
 
     /// The device's name, as the driver says it, such as `NVIDIA H200`.
@@ -193,10 +197,10 @@ impl Device {
         Ok(context == self.inner.context.raw())
     }
 
-    /// The kernel of that name.
+    /// The kernel of that name, loaded.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let _entered = self.enter()?;
-        self.inner.module.kernel(name)
+        self.inner.modules.kernel(name)
     }
 }
 

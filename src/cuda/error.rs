@@ -103,6 +103,14 @@ pub enum CudaError {
         /// The log of the driver's compiler; may be empty.
         log: String,
     },
+    /// The kernels of this architecture do not include one that a plan needs.
+    #[error("there is no kernel `{name}` for {architecture}")]
+    NoKernel {
+        /// The kernel.
+        name: &'static str,
+        /// The architecture whose kernels the device runs, such as `sm_80`.
+        architecture: &'static str,
+    },
     /// There is not enough device memory.
     #[error("no device memory for {bytes} bytes")]
     OutOfMemory {

@@ -39,6 +39,7 @@ mod algorithm;
 mod architecture;
 mod context;
 mod device;
+mod embedded;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;

@@ -59,7 +59,8 @@ pub struct Plan<const D: usize> {
 }
 
 impl<const D: usize> Plan<D> {
-    /// Plans `layer` for inputs of the given shape on `device`.
+    /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs a kernel waits
+    /// until the driver has compiled it; forward calls load nothing.
     ///
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::cargo;
 use crate::compiler::DeviceCompiler;
 use crate::error::Error;
+use crate::ptx::Defect;
+use crate::split::{self, KernelPtx};
 use crate::{ptx, recipe};
 
 /// Compiles a crate of kernels to PTX, once for each architecture.
@@ -28,6 +30,17 @@ pub struct Ptx {
     pub path: PathBuf,
     /// The PTX itself.
     pub text: String,
+}
+
+impl Ptx {
+    /// The PTX of each kernel alone, for programs that load only the kernels they use.
+    ///
+    /// # Errors
+    ///
+    /// [`Defect`] if the text has no kernels, or is not whole.
+    pub fn kernels(&self) -> Result<Vec<KernelPtx>, Defect> {
+        split::by_kernel(&self.text)
+    }
 }
 
 impl CudaBuilder {

@@ -3,7 +3,7 @@
 //! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use.
 
 use std::{
-    ffi::{CString, c_uint, c_void},
+    ffi::{CString, c_int, c_uint, c_void},
     ptr,
     sync::{Mutex, PoisonError},
 };
@@ -17,6 +17,10 @@ use super::{
 
 /// A small kernel that is there for every architecture.
 const PROBE: &str = "fill_bias";
+
+/// The limit of a kernel's dynamic shared memory.
+const MOST_SHARED_BYTES: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 /// The kernels of one architecture in one context, loaded or not.
 #[derive(Debug)]
@@ -123,7 +127,31 @@ impl Module {
 }
 
 impl Kernel {
-    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads.
+    /// Lets launches give a block up to `bytes` of dynamic shared memory, and no fewer than before: another plan may need them. The
+    /// module's context must be current.
+    pub(super) fn allow_shared_bytes(&self, bytes: u32) -> Result<(), CudaError> {
+        // Between reading the limit and raising it, nobody else may raise it higher.
+        static RAISING: Mutex<()> = Mutex::new(());
+        let _alone = RAISING.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= self.allowed_shared_bytes()? {
+            return Ok(());
+        }
+        // SAFETY: the kernel's module is loaded.
+        let result = unsafe { sys::cuFuncSetAttribute(self.raw, MOST_SHARED_BYTES, bytes as c_int) };
+        check("cuFuncSetAttribute", result)
+    }
+
+    /// At first what is left of 48 KiB by the arrays that the kernel itself declares.
+    fn allowed_shared_bytes(&self) -> Result<u32, CudaError> {
+        let mut bytes = 0;
+        // SAFETY: the kernel's module is loaded; writes one integer.
+        let result = unsafe { sys::cuFuncGetAttribute(&mut bytes, MOST_SHARED_BYTES, self.raw) };
+        check("cuFuncGetAttribute", result)?;
+        Ok(bytes as u32)
+    }
+
+    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads. Each block has `shared_bytes` of dynamic shared memory,
+    /// no more than was allowed.
     ///
     /// # Safety
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
@@ -133,6 +161,7 @@ impl Kernel {
         stream: sys::CUstream,
         blocks: u32,
         threads: u32,
+        shared_bytes: u32,
         mut arguments: [*mut c_void; N],
     ) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
@@ -145,7 +174,7 @@ impl Kernel {
                 threads,
                 1,
                 1,
-                0,
+                shared_bytes,
                 stream,
                 arguments.as_mut_ptr(),
                 ptr::null_mut(),
@@ -230,6 +259,20 @@ mod tests {
         assert_eq!(loaded(&modules), 2);
         modules.unload();
         assert_eq!(loaded(&modules), 0);
+    }
+
+    #[test]
+    fn a_kernel_keeps_the_most_shared_memory_that_it_was_allowed() {
+        let Some(device) = device("a_kernel_keeps_the_most_shared_memory_that_it_was_allowed") else { return };
+        let _entered = device.enter().unwrap();
+        let kernel = device.kernel(PROBE).unwrap();
+        assert_eq!(kernel.allowed_shared_bytes().unwrap(), 48 << 10);
+        for (asked, allowed) in [(0, 48), (64, 64), (56, 64), (60, 64)] {
+            kernel.allow_shared_bytes(asked << 10).unwrap();
+            assert_eq!(kernel.allowed_shared_bytes().unwrap(), allowed << 10);
+        }
+        let refusal = kernel.allow_shared_bytes(i32::MAX as u32).unwrap_err();
+        assert!(matches!(refusal, CudaError::Driver { call: "cuFuncSetAttribute", .. }), "{refusal}");
     }
 
     #[test]

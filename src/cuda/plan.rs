@@ -16,10 +16,13 @@ use super::{
     module::Kernel,
     operands::{self, Span},
     parameters::needs_64_bits,
-    recipe::{BLOCK, Operands, Recipe, Values},
+    recipe::{BLOCK, Launch, Operands, Recipe, Values},
     tensor::DeviceTensor,
 };
 use crate::{Argument, ConvTranspose, Element, Error, Problem, Shape};
+
+/// Dynamic shared memory of a block: no launch takes any.
+const SHARED_BYTES: u32 = 0;
 
 /// What a plan may be told.
 ///
@@ -69,7 +72,7 @@ impl<const D: usize> Plan<D> {
         let problem = layer.problem(input)?;
         let computed = problem.to_compute();
         let (algorithm, recipe) = algorithm::choose(options.algorithm, &computed, needs_64_bits(&computed))?;
-        let kernels = recipe.launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<_, _>>()?;
+        let kernels = recipe.launches.iter().map(|launch| prepare(device, launch)).collect::<Result<_, _>>()?;
         let phases = DeviceMemory::new(device.clone(), device.upload_slice(bytemuck::cast_slice(&recipe.phases))?);
         Ok(Self { device: device.clone(), problem, algorithm, recipe, kernels, phases })
     }
@@ -190,8 +193,16 @@ impl<const D: usize> Plan<D> {
         for (launch, kernel) in self.recipe.launches.iter().zip(&self.kernels) {
             let mut values = Values::new(&self.recipe.problem, phases, launch, operands);
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.launch(stream, launch.blocks(), BLOCK, values.pointers(launch))? };
+            unsafe { kernel.launch(stream, launch.blocks(), BLOCK, SHARED_BYTES, values.pointers(launch))? };
         }
         Ok(())
     }
+}
+
+/// The kernel of a launch, loaded and ready for it.
+fn prepare(device: &Device, launch: &Launch) -> Result<Kernel, CudaError> {
+    let _entered = device.enter()?;
+    let kernel = device.kernel(launch.kernel)?;
+    kernel.allow_shared_bytes(SHARED_BYTES)?;
+    Ok(kernel)
 }

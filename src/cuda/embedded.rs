@@ -38,6 +38,18 @@ pub(super) fn newest(device_name: &str, capability: (u32, u32)) -> Result<&'stat
     })
 }
 
+/// The PTX of one architecture, if a device runs it.
+pub(super) fn named(architecture: &str, device_name: &str, capability: (u32, u32)) -> Result<&'static Ptx, CudaError> {
+    let ptx = PTX.iter().find(|ptx| ptx.name == architecture).ok_or_else(|| CudaError::NoSuchArchitecture {
+        architecture: architecture.to_owned(),
+        embedded: PTX.iter().map(|ptx| ptx.name).collect(),
+    })?;
+    if !ptx.architecture().runs_on(capability) {
+        return Err(CudaError::WrongArchitecture { name: device_name.to_owned(), capability, architecture: ptx.name });
+    }
+    Ok(ptx)
+}
+
 fn oldest() -> (u32, u32) {
     PTX.iter().map(|ptx| ptx.architecture().capability()).min().unwrap_or_default()
 }
@@ -60,6 +72,24 @@ mod tests {
     fn a_device_before_all_kernels_is_refused_by_name() {
         let refusal = newest("GeForce GTX 1080", (6, 1)).unwrap_err();
         assert_eq!(refusal.to_string(), "GeForce GTX 1080 has compute capability 6.1, but at least 7.0 is needed");
+    }
+
+    #[test]
+    fn a_device_gets_the_architecture_asked_for_if_it_runs_it() {
+        let asked = |architecture, capability| named(architecture, "A GPU", capability).map(|ptx| ptx.name);
+        assert_eq!(asked("sm_70", (9, 0)), Ok("sm_70"));
+        assert_eq!(asked("sm_80", (9, 0)), Ok("sm_80"));
+        assert_eq!(asked("sm_90a", (9, 0)), Ok("sm_90a"));
+        let refusal = asked("sm_90a", (12, 0)).unwrap_err();
+        assert_eq!(refusal.to_string(), "A GPU has compute capability 12.0, which cannot run kernels for sm_90a");
+        let refusal = asked("sm_80", (7, 5)).unwrap_err();
+        assert_eq!(refusal.to_string(), "A GPU has compute capability 7.5, which cannot run kernels for sm_80");
+    }
+
+    #[test]
+    fn an_architecture_without_kernels_is_told_with_those_that_have_some() {
+        let refusal = named("sm_75", "A GPU", (9, 0)).unwrap_err();
+        assert_eq!(refusal.to_string(), "there are no kernels for \"sm_75\", only for sm_70, sm_80, sm_90a");
     }
 
     #[test]

@@ -61,6 +61,11 @@ impl Modules {
         Ok(modules)
     }
 
+    /// What the kernels were compiled for.
+    pub(super) fn architecture(&self) -> &'static str {
+        self.ptx.name
+    }
+
     /// The kernel of that name; loads it, into the current context, unless it has been asked for before.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let Ptx { name: architecture, kernels } = *self.ptx;

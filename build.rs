@@ -1,4 +1,4 @@
-//! Embeds the kernels: writes `ptx.rs` into `OUT_DIR`, a table of PTX modules that the library includes.
+//! Embeds the kernels: writes `ptx.rs` into `OUT_DIR`, a table of the PTX of each kernel that the library includes.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -17,7 +17,7 @@ mod embed {
     use std::path::{Path, PathBuf};
     use std::{env, fs};
 
-    use cuda_builder::{DeviceCompiler, Ptx};
+    use cuda_builder::{DeviceCompiler, KernelPtx, Ptx};
     use kernel_ptx::{Kernels, REQUEST, Request, choose};
 
     pub(crate) fn embed_kernels() -> Result<(), Box<dyn Error>> {
@@ -43,18 +43,20 @@ mod embed {
         Ok(value.into())
     }
 
-    /// An expression, `&[Ptx { arch, name, text }, ..]`, oldest architecture first; whoever includes it says what a `Ptx`
-    /// is.
+    /// An expression, `&[Ptx { name, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever includes it
+    /// says what a `Ptx` is.
     fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut table = "&[\n".to_owned();
-        for Ptx { arch, text, .. } in modules {
-            let file = format!("{arch}.ptx");
-            fs::write(out_dir.join(&file), text)?;
-            let number: String = arch.chars().filter(char::is_ascii_digit).collect();
-            writeln!(
-                table,
-                "    Ptx {{ arch: {number}, name: {arch:?}, text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")) }},"
-            )?;
+        for ptx in modules {
+            let arch = &ptx.arch;
+            fs::create_dir_all(out_dir.join(arch))?;
+            writeln!(table, "    Ptx {{ name: {arch:?}, kernels: &[")?;
+            for KernelPtx { name, text } in ptx.kernels()? {
+                let file = format!("{arch}/{name}.ptx");
+                fs::write(out_dir.join(&file), text)?;
+                writeln!(table, "        ({name:?}, include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\"))),")?;
+            }
+            table.push_str("    ] },\n");
         }
         table.push_str("]\n");
         fs::write(out_dir.join("ptx.rs"), table)?;

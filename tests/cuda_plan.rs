@@ -193,6 +193,32 @@ fn a_device_that_is_not_there_is_refused() {
 }
 
 #[test]
+fn kernels_of_older_architectures_compute_the_same() {
+    let Some(newest) = device("kernels_of_older_architectures_compute_the_same") else { return };
+    assert!(newest.multiprocessors() > 0 && newest.shared_memory_per_block() >= 48 << 10);
+    for architecture in ["sm_70", "sm_80"] {
+        let device = match Device::with_architecture(0, architecture) {
+            Ok(device) => device,
+            Err(CudaError::WrongArchitecture { .. }) if newest.compute_capability() < (8, 0) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(device.architecture(), architecture);
+        let case = Case::new(&device, Algorithm::Auto);
+        let (input, weight, bias) = case.upload(&device);
+        let mut output = case.poisoned_output(&device);
+        case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
+        assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected(), "{architecture}");
+    }
+}
+
+#[test]
+fn an_architecture_without_kernels_is_refused() {
+    let Some(_) = device("an_architecture_without_kernels_is_refused") else { return };
+    let error = Device::with_architecture(0, "sm_60").unwrap_err();
+    assert!(matches!(&error, CudaError::NoSuchArchitecture { architecture, .. } if architecture == "sm_60"), "{error}");
+}
+
+#[test]
 fn a_program_keeps_its_own_context() {
     let Some(primary) = device("a_program_keeps_its_own_context") else { return };
     use cust::context::legacy::{Context, ContextFlags, CurrentContext};

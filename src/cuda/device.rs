@@ -3,21 +3,25 @@
 use std::{ptr, sync::Arc};
 
 use cust::{
-    device::{Device as CustDevice, DeviceAttribute},
+    device::Device as CustDevice,
     memory::{DeviceBuffer, DeviceCopy},
-    sys,
+    sys::{self, CUdevice_attribute},
 };
 
 use super::{
     algorithm::Target,
     context::{self, Context, Entered},
+    embedded::{self, Ptx},
     error::{CudaError, Status, check},
-    module::{Kernel, Module},
+    module::{Kernel, Modules},
     tensor::DeviceTensor,
 };
 use crate::{Element, Error, Shape, Tensor};
 
-/// A GPU with the kernels loaded. Cheap to clone; may be shared between threads.
+/// A GPU that can run the kernels. Cheap to clone; may be shared between threads.
+///
+/// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as long as the
+/// device and its clones; no kernel is loaded twice.
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -25,18 +29,20 @@ pub struct Device {
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped in this order: the module needs its context.
-    module: Module,
+    // Dropped in this order: the modules need their context.
+    modules: Modules,
     context: Context,
     ordinal: i32,
     name: String,
     capability: (u32, u32),
+    multiprocessors: u32,
+    shared_memory_per_block: usize,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            self.module.unload();
+            self.modules.unload();
         }
     }
 }
@@ -50,19 +56,18 @@ impl Device {
     /// [`CudaError::NoDriver`], [`CudaError::NoDevice`], [`CudaError::DeviceTooOld`], [`CudaError::PtxRefused`], or
     /// [`CudaError::Driver`] for whatever else the driver reports.
     pub fn new(ordinal: u32) -> Result<Self, CudaError> {
-        initialise()?;
-        let count = device_count()?;
-        if ordinal >= count {
-            return Err(CudaError::NoDevice { ordinal, count });
-        }
-        let device = CustDevice::get_device(ordinal).map_err(failed("cuDeviceGet"))?;
-        let before = context::current()?;
-        let primary = cust::context::Context::new(device).map_err(failed("cuDevicePrimaryCtxRetain"))?;
-        if !before.is_null() {
-            // SAFETY: this context was current a moment ago.
-            check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(before) })?;
-        }
-        Self::in_context(Context::Primary(primary))
+        Self::in_context(primary_context(ordinal)?, embedded::newest)
+    }
+
+    /// As [`new`](Self::new), with the kernels for an older architecture than the newest that the GPU runs: for tests of them and for
+    /// comparisons. `"sm_80"` is what compute capability 8.0 takes, and every later one that has no kernels of its own.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`CudaError::NoSuchArchitecture`] or [`CudaError::WrongArchitecture`] if there are no such kernels, or
+    /// the GPU cannot run them.
+    pub fn with_architecture(ordinal: u32, architecture: &str) -> Result<Self, CudaError> {
+        let named = |name: &str, capability| embedded::named(architecture, name, capability);
+        Self::in_context(primary_context(ordinal)?, named)
     }
 
     /// The GPU of the context that is current on this thread: for a program that has made its own, with `cust` or otherwise.
@@ -78,22 +83,31 @@ impl Device {
         if current.is_null() {
             return Err(CudaError::NoContext);
         }
-        Self::in_context(Context::Borrowed(current))
+        Self::in_context(Context::Borrowed(current), embedded::newest)
     }
 
-    fn in_context(context: Context) -> Result<Self, CudaError> {
+    /// `choose` takes the device's name and compute capability.
+    fn in_context(
+        context: Context,
+        choose: impl FnOnce(&str, (u32, u32)) -> Result<&'static Ptx, CudaError>,
+    ) -> Result<Self, CudaError> {
         let entered = context.enter()?;
         let mut ordinal = 0;
         // SAFETY: writes one integer. A `CUdevice` is the ordinal.
         check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&mut ordinal) })?;
         let device = CustDevice::get_device(ordinal as u32).map_err(failed("cuDeviceGet"))?;
-        let attribute = |attribute| device.get_attribute(attribute).map_err(failed("cuDeviceGetAttribute"));
-        let major = attribute(DeviceAttribute::ComputeCapabilityMajor)? as u32;
-        let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)? as u32;
         let name = device.name().map_err(failed("cuDeviceGetName"))?;
-        let module = Module::load(&name, (major, minor))?;
+        let capability = (
+            attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        );
+        let multiprocessors = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let modules = Modules::new(choose(&name, capability)?)?;
         drop(entered);
-        Ok(Self { inner: Arc::new(Inner { module, context, ordinal, name, capability: (major, minor) }) })
+        let shared_memory_per_block = shared as usize;
+        let inner = Inner { modules, context, ordinal, name, capability, multiprocessors, shared_memory_per_block };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// The device's name, as the driver says it, such as `NVIDIA H200`.
@@ -109,6 +123,21 @@ impl Device {
     /// The compute capability, `(major, minor)`: `(9, 0)` for an H200.
     pub fn compute_capability(&self) -> (u32, u32) {
         self.inner.capability
+    }
+
+    /// The architecture whose kernels run, such as `sm_80`: the newest that this GPU runs, unless another was asked for.
+    pub fn architecture(&self) -> &'static str {
+        self.inner.modules.architecture()
+    }
+
+    /// The number of multiprocessors, each of which runs blocks of its own: 132 for an H200.
+    pub fn multiprocessors(&self) -> u32 {
+        self.inner.multiprocessors
+    }
+
+    /// The most shared memory that a block can have, in bytes: 227 KiB for an H200. More than 48 KiB has to be dynamic.
+    pub fn shared_memory_per_block(&self) -> usize {
+        self.inner.shared_memory_per_block
     }
 
     /// Makes the device's context current on this thread, which `cust` needs for streams, events and buffers of its own.
@@ -196,13 +225,17 @@ impl Device {
 
     /// What the choice of an algorithm depends on.
     pub(super) fn target(&self) -> Target {
-        Target { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: self.inner.capability >= (8, 0) }
+        Target {
+            multiprocessors: self.multiprocessors(),
+            shared_bytes: self.shared_memory_per_block() as u32,
+            tensor_cores: self.architecture() != "sm_70",
+        }
     }
 
-    /// The kernel of that name.
+    /// The kernel of that name, loaded.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let _entered = self.enter()?;
-        self.inner.module.kernel(name)
+        self.inner.modules.kernel(name)
     }
 }
 
@@ -213,6 +246,31 @@ fn initialise() -> Result<(), CudaError> {
         Err(cust::error::CudaError::NoDevice) => Err(CudaError::NoDevice { ordinal: 0, count: 0 }),
         result => result.map_err(failed("cuInit")),
     }
+}
+
+/// The primary context of the GPU of that ordinal, current on this thread only if it had none.
+fn primary_context(ordinal: u32) -> Result<Context, CudaError> {
+    initialise()?;
+    let count = device_count()?;
+    if ordinal >= count {
+        return Err(CudaError::NoDevice { ordinal, count });
+    }
+    let device = CustDevice::get_device(ordinal).map_err(failed("cuDeviceGet"))?;
+    let before = context::current()?;
+    let primary = cust::context::Context::new(device).map_err(failed("cuDevicePrimaryCtxRetain"))?;
+    if !before.is_null() {
+        // SAFETY: this context was current a moment ago.
+        check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(before) })?;
+    }
+    Ok(Context::Primary(primary))
+}
+
+/// An attribute that is not negative.
+fn attribute(device: sys::CUdevice, attribute: CUdevice_attribute) -> Result<u32, CudaError> {
+    let mut value = 0;
+    // SAFETY: writes one integer.
+    check("cuDeviceGetAttribute", unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) })?;
+    Ok(value as u32)
 }
 
 fn device_count() -> Result<u32, CudaError> {

@@ -92,6 +92,24 @@ pub enum CudaError {
         /// The lowest compute capability that is supported.
         needed: (u32, u32),
     },
+    /// There are no kernels for the architecture that was asked for.
+    #[error("there are no kernels for {architecture:?}, only for {}", embedded.join(", "))]
+    NoSuchArchitecture {
+        /// What was asked for.
+        architecture: String,
+        /// The architectures that the kernels were compiled for.
+        embedded: Vec<&'static str>,
+    },
+    /// The device cannot run the kernels of the architecture that was asked for.
+    #[error("{name} has compute capability {}.{}, which cannot run kernels for {architecture}", capability.0, capability.1)]
+    WrongArchitecture {
+        /// The device's name.
+        name: String,
+        /// Its compute capability.
+        capability: (u32, u32),
+        /// What was asked for, such as `sm_90a`.
+        architecture: &'static str,
+    },
     /// The driver does not accept the kernels' PTX.
     #[error(
         "the CUDA driver (which supports CUDA {}.{}) refuses the kernels of {target}, which need PTX {ptx_version}: {status}\n{log}",
@@ -108,6 +126,14 @@ pub enum CudaError {
         status: Status,
         /// The log of the driver's compiler; may be empty.
         log: String,
+    },
+    /// The kernels of this architecture do not include one that a plan needs.
+    #[error("there is no kernel `{name}` for {architecture}")]
+    NoKernel {
+        /// The kernel.
+        name: &'static str,
+        /// The architecture whose kernels the device runs, such as `sm_80`.
+        architecture: &'static str,
     },
     /// There is not enough device memory.
     #[error("no device memory for {bytes} bytes")]

@@ -36,8 +36,10 @@
 //! use it at once, on as many streams. Whatever context a calling thread has is current again when a call returns.
 
 mod algorithm;
+mod architecture;
 mod context;
 mod device;
+mod embedded;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;

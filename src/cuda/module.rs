@@ -1,29 +1,38 @@
-//! The embedded PTX: which one a device gets, and how it is loaded.
+//! Kernels in a context: each is loaded when it is first asked for, and launched as often as wanted.
+//!
+//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use.
 
 use std::{
-    ffi::{CString, c_uint, c_void},
+    ffi::{CString, c_int, c_uint, c_void},
     ptr,
+    sync::{Mutex, PoisonError},
 };
 
 use cust::sys;
 
-use super::error::{CudaError, Status, check};
+use super::{
+    embedded::Ptx,
+    error::{CudaError, Status, check},
+};
 
-/// The kernels, compiled for one architecture and all after it.
-struct Ptx {
-    /// 80 for compute capability 8.0.
-    arch: u32,
-    /// What the compiler calls it, such as `sm_80`.
-    name: &'static str,
-    text: &'static str,
+/// A small kernel that is there for every architecture.
+const PROBE: &str = "fill_bias";
+
+/// The limit of a kernel's dynamic shared memory.
+const MOST_SHARED_BYTES: sys::CUfunction_attribute =
+    sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+
+/// The kernels of one architecture in one context, loaded or not.
+#[derive(Debug)]
+pub(super) struct Modules {
+    ptx: &'static Ptx,
+    /// One for each kernel of the PTX, in its order. Whoever loads one holds its lock, so that it is loaded once.
+    loaded: Box<[Mutex<Option<Module>>]>,
 }
 
-/// Oldest architecture first.
-static PTX: &[Ptx] = include!(concat!(env!("OUT_DIR"), "/ptx.rs"));
-
-/// The kernels, loaded into a context.
+/// PTX that is loaded into a context: one kernel.
 #[derive(Debug)]
-pub(super) struct Module {
+struct Module {
     raw: sys::CUmodule,
 }
 
@@ -43,25 +52,53 @@ unsafe impl Send for Kernel {}
 // SAFETY: as for `Module`.
 unsafe impl Sync for Kernel {}
 
-impl Module {
-    /// Loads the PTX of the newest generation that the device has, into the current context.
-    pub(super) fn load(device_name: &str, capability: (u32, u32)) -> Result<Self, CudaError> {
-        let ptx = choose(capability).ok_or_else(|| CudaError::DeviceTooOld {
-            name: device_name.to_owned(),
-            capability,
-            needed: oldest(),
-        })?;
-        Self::load_ptx(ptx)
+impl Modules {
+    /// Nothing but one small kernel, loaded into the current context to find out whether the driver takes this PTX.
+    pub(super) fn new(ptx: &'static Ptx) -> Result<Self, CudaError> {
+        let loaded = ptx.kernels.iter().map(|_| Mutex::default()).collect();
+        let modules = Self { ptx, loaded };
+        modules.kernel(PROBE)?;
+        Ok(modules)
     }
 
-    fn load_ptx(ptx: &Ptx) -> Result<Self, CudaError> {
+    /// What the kernels were compiled for.
+    pub(super) fn architecture(&self) -> &'static str {
+        self.ptx.name
+    }
+
+    /// The kernel of that name; loads it, into the current context, unless it has been asked for before.
+    pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
+        let Ptx { name: architecture, kernels } = *self.ptx;
+        let index = kernels.iter().position(|&(kernel, _)| kernel == name);
+        let index = index.ok_or(CudaError::NoKernel { name, architecture })?;
+        let mut slot = self.loaded[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let module = match &mut *slot {
+            Some(module) => module,
+            empty => empty.insert(Module::load(architecture, kernels[index].1)?),
+        };
+        module.kernel(name)
+    }
+
+    /// Unloads all modules, whose context must be current. Kernels of them must not be used afterwards.
+    pub(super) fn unload(&mut self) {
+        for slot in &mut self.loaded {
+            if let Some(module) = slot.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+                module.unload();
+            }
+        }
+    }
+}
+
+impl Module {
+    /// Has the driver compile PTX, that of `architecture`, into the current context.
+    fn load(architecture: &str, ptx: &str) -> Result<Self, CudaError> {
         const LOG_BYTES: usize = 16 << 10;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options =
             [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         // The driver takes integers in the place of pointers here.
         let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
-        let text = CString::new(ptx.text).expect("the compiler's PTX is text");
+        let text = CString::new(ptx).expect("the compiler's PTX is text");
         let mut raw = ptr::null_mut();
         // SAFETY: a null-terminated text, and two options with a value each; the log is as long as its option says.
         let result = unsafe {
@@ -75,17 +112,17 @@ impl Module {
         };
         match result as u32 {
             0 => Ok(Self { raw }),
-            code => Err(explain(ptx, Status(code), &log)),
+            code => Err(explain(architecture, ptx, Status(code), &log)),
         }
     }
 
-    /// Unloads the module, whose context must be current. Kernels of it must not be used afterwards.
-    pub(super) fn unload(&mut self) {
+    /// Unloads the module, whose context must be current. Its kernel must not be used afterwards.
+    fn unload(self) {
         // SAFETY: called once, by the drop of the device that owns it. An error here is an earlier launch's.
         let _ = unsafe { sys::cuModuleUnload(self.raw) };
     }
 
-    pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
+    fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
         let symbol = CString::new(name).expect("kernel names are identifiers");
         let mut raw = ptr::null_mut();
         // SAFETY: the module is loaded, the name null-terminated.
@@ -95,10 +132,31 @@ impl Module {
 }
 
 impl Kernel {
-    pub(super) fn allow_shared_bytes(&self, _bytes: u32) -> Result<(), CudaError> {
-        Ok(())
+    /// Lets launches give a block up to `bytes` of dynamic shared memory, and no fewer than before: another plan may need them. The
+    /// module's context must be current.
+    pub(super) fn allow_shared_bytes(&self, bytes: u32) -> Result<(), CudaError> {
+        // Between reading the limit and raising it, nobody else may raise it higher.
+        static RAISING: Mutex<()> = Mutex::new(());
+        let _alone = RAISING.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes <= self.allowed_shared_bytes()? {
+            return Ok(());
+        }
+        // SAFETY: the kernel's module is loaded.
+        let result = unsafe { sys::cuFuncSetAttribute(self.raw, MOST_SHARED_BYTES, bytes as c_int) };
+        check("cuFuncSetAttribute", result)
     }
-    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads.
+
+    /// At first what is left of 48 KiB by the arrays that the kernel itself declares.
+    fn allowed_shared_bytes(&self) -> Result<u32, CudaError> {
+        let mut bytes = 0;
+        // SAFETY: the kernel's module is loaded; writes one integer.
+        let result = unsafe { sys::cuFuncGetAttribute(&mut bytes, MOST_SHARED_BYTES, self.raw) };
+        check("cuFuncGetAttribute", result)?;
+        Ok(bytes as u32)
+    }
+
+    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads. Each block has `shared_bytes` of dynamic shared memory,
+    /// no more than was allowed.
     ///
     /// # Safety
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
@@ -131,29 +189,14 @@ impl Kernel {
     }
 }
 
-/// The PTX for the newest compute capability that is not above the device's; a device runs the PTX of all before it.
-fn choose(capability: (u32, u32)) -> Option<&'static Ptx> {
-    let candidates = PTX.iter().filter(|ptx| split(ptx.arch) <= capability);
-    candidates.max_by_key(|ptx| ptx.arch)
-}
-
-fn oldest() -> (u32, u32) {
-    split(PTX.iter().map(|ptx| ptx.arch).min().unwrap_or(0))
-}
-
-/// `86` is compute capability 8.6.
-fn split(capability: u32) -> (u32, u32) {
-    (capability / 10, capability % 10)
-}
-
-fn explain(ptx: &Ptx, status: Status, log: &[u8]) -> CudaError {
+fn explain(architecture: &str, ptx: &str, status: Status, log: &[u8]) -> CudaError {
     let mut version = 0;
     // SAFETY: writes one integer. Without an answer the error says version 0.0, next to what the driver said.
     let _ = unsafe { sys::cuDriverGetVersion(&mut version) };
     let version = version as u32;
-    let ptx_version = ptx.text.lines().find_map(|line| line.trim().strip_prefix(".version "));
+    let ptx_version = ptx.lines().find_map(|line| line.trim().strip_prefix(".version "));
     CudaError::PtxRefused {
-        target: ptx.name.to_owned(),
+        target: architecture.to_owned(),
         ptx_version: ptx_version.unwrap_or("unknown").to_owned(),
         driver: (version / 1000, version % 1000 / 10),
         status,
@@ -168,44 +211,80 @@ mod report;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::Device;
+    use crate::cuda::{Device, embedded};
 
-    const FROM_THE_FUTURE: Ptx =
-        Ptx { arch: 80, name: "sm_80", text: ".version 99.7\n.target sm_80\n.address_size 64\n" };
-
-    #[test]
-    fn a_device_gets_the_newest_kernels_that_it_can_run() {
-        let chosen = |major, minor| choose((major, minor)).map(|ptx| ptx.arch);
-        assert_eq!([chosen(7, 0), chosen(7, 5), chosen(8, 0), chosen(8, 9)], [Some(70), Some(70), Some(80), Some(80)]);
-        assert_eq!(chosen(12, 1), Some(80), "an unknown newer device runs the newest kernels");
-        assert_eq!(chosen(6, 1), None);
-    }
-
-    #[test]
-    fn a_device_before_all_kernels_is_refused_by_name() {
-        let refusal = Module::load("GeForce GTX 1080", (6, 1)).unwrap_err();
-        assert_eq!(refusal.to_string(), "GeForce GTX 1080 has compute capability 6.1, but at least 7.0 is needed");
-    }
+    const FROM_THE_FUTURE: &str = ".version 99.7\n.target sm_80\n.address_size 64\n";
 
     #[test]
     fn refused_ptx_is_told_with_its_version_and_the_log() {
-        let refusal = explain(&FROM_THE_FUTURE, Status(222), b"ptxas application ptx input, line 1\n\0\0\0");
+        let refusal = explain("sm_80", FROM_THE_FUTURE, Status(222), b"ptxas application ptx input, line 1\n\0\0\0");
         let CudaError::PtxRefused { target, ptx_version, status, log, .. } = refusal else { panic!("{refusal}") };
         assert_eq!((target.as_str(), ptx_version.as_str(), status), ("sm_80", "99.7", Status(222)));
         assert_eq!(log, "ptxas application ptx input, line 1");
     }
 
-    #[test]
-    fn the_driver_refuses_ptx_that_is_too_new_and_says_why() {
-        let device = match Device::new(0) {
-            Ok(device) => device,
+    fn device(test: &str) -> Option<Device> {
+        match Device::new(0) {
+            Ok(device) => Some(device),
             Err(CudaError::NoDriver(_) | CudaError::NoDevice { .. }) if !report::machine_has_gpu() => {
-                return report::say("cuda the_driver_refuses_ptx_that_is_too_new_and_says_why: skipped: no GPU");
+                report::say(&format!("cuda {test}: skipped: no GPU"));
+                None
             }
             Err(reason) => panic!("this machine has a GPU, but: {reason}"),
-        };
+        }
+    }
+
+    #[test]
+    fn every_architecture_has_the_kernel_that_the_driver_is_tried_with() {
+        for capability in [(7, 0), (8, 0), (9, 0)] {
+            let ptx = embedded::newest("", capability).unwrap();
+            assert!(ptx.kernels.iter().any(|&(name, _)| name == PROBE), "{ptx:?}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_there_is_named() {
+        let modules = Modules { ptx: embedded::newest("", (7, 0)).unwrap(), loaded: Box::default() };
+        let refusal = modules.kernel("tango").unwrap_err();
+        assert_eq!(refusal.to_string(), "there is no kernel `tango` for sm_70");
+    }
+
+    #[test]
+    fn a_kernel_is_loaded_when_it_is_asked_for_and_once() {
+        let Some(device) = device("a_kernel_is_loaded_when_it_is_asked_for_and_once") else { return };
         let _entered = device.enter().unwrap();
-        let refusal = Module::load_ptx(&FROM_THE_FUTURE).unwrap_err();
+        let mut modules = Modules::new(embedded::newest("", device.compute_capability()).unwrap()).unwrap();
+        let loaded = |modules: &Modules| modules.loaded.iter().filter(|slot| slot.lock().unwrap().is_some()).count();
+        assert_eq!(loaded(&modules), 1, "the one that the driver is tried with");
+        let ask = || {
+            let _entered = device.enter().unwrap();
+            modules.kernel("gather").unwrap();
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(ask))));
+        assert_eq!(loaded(&modules), 2);
+        modules.unload();
+        assert_eq!(loaded(&modules), 0);
+    }
+
+    #[test]
+    fn a_kernel_keeps_the_most_shared_memory_that_it_was_allowed() {
+        let Some(device) = device("a_kernel_keeps_the_most_shared_memory_that_it_was_allowed") else { return };
+        let _entered = device.enter().unwrap();
+        let kernel = device.kernel(PROBE).unwrap();
+        assert_eq!(kernel.allowed_shared_bytes().unwrap(), 48 << 10);
+        for (asked, allowed) in [(0, 48), (64, 64), (56, 64), (60, 64)] {
+            kernel.allow_shared_bytes(asked << 10).unwrap();
+            assert_eq!(kernel.allowed_shared_bytes().unwrap(), allowed << 10);
+        }
+        let refusal = kernel.allow_shared_bytes(i32::MAX as u32).unwrap_err();
+        assert!(matches!(refusal, CudaError::Driver { call: "cuFuncSetAttribute", .. }), "{refusal}");
+    }
+
+    #[test]
+    fn the_driver_refuses_ptx_that_is_too_new_and_says_why() {
+        let Some(device) = device("the_driver_refuses_ptx_that_is_too_new_and_says_why") else { return };
+        let _entered = device.enter().unwrap();
+        let refusal = Module::load("sm_80", FROM_THE_FUTURE).unwrap_err();
         report::say(&refusal.to_string());
         let CudaError::PtxRefused { ptx_version, driver, status, log, .. } = refusal else { panic!("{refusal}") };
         assert_eq!(ptx_version, "99.7");

@@ -77,7 +77,8 @@ pub struct Plan<const D: usize> {
 }
 
 impl<const D: usize> Plan<D> {
-    /// Plans `layer` for inputs of the given shape on `device`.
+    /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs a kernel waits
+    /// until the driver has compiled it; forward calls load nothing.
     ///
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the
@@ -86,13 +87,10 @@ impl<const D: usize> Plan<D> {
         let problem = layer.problem(input)?;
         let task = Task::new(problem.to_compute(), options.precision, device.target());
         let (algorithm, recipe) = algorithm::choose(options.algorithm, &task)?;
-        let kernels = |launches: &[Launch]| {
-            launches.iter().map(|launch| device.kernel(launch.kernel)).collect::<Result<Vec<Kernel>, CudaError>>()
+        let prepare = |launches: &[Launch]| {
+            launches.iter().map(|launch| prepare(device, launch)).collect::<Result<Vec<Kernel>, CudaError>>()
         };
-        let (packers, kernels) = (kernels(&recipe.pack)?, kernels(&recipe.launches)?);
-        for (launch, kernel) in recipe.launches.iter().zip(&kernels) {
-            kernel.allow_shared_bytes(launch.shared_bytes)?;
-        }
+        let (packers, kernels) = (prepare(&recipe.pack)?, prepare(&recipe.launches)?);
         let tables =
             recipe.tables.iter().map(|table| Ok(DeviceMemory::new(device.clone(), device.upload_slice(table.rows())?)));
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
@@ -358,4 +356,12 @@ impl<const D: usize> Plan<D> {
         }
         Ok(())
     }
+}
+
+/// The kernel of a launch, loaded and ready for it.
+fn prepare(device: &Device, launch: &Launch) -> Result<Kernel, CudaError> {
+    let _entered = device.enter()?;
+    let kernel = device.kernel(launch.kernel)?;
+    kernel.allow_shared_bytes(launch.shared_bytes)?;
+    Ok(kernel)
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::cargo;
 use crate::compiler::DeviceCompiler;
 use crate::error::Error;
+use crate::ptx::Defect;
+use crate::split::{self, KernelPtx};
 use crate::{ptx, recipe};
 
 /// Compiles a crate of kernels to PTX, once for each architecture.
@@ -30,6 +32,17 @@ pub struct Ptx {
     pub text: String,
 }
 
+impl Ptx {
+    /// The PTX of each kernel alone, for programs that load only the kernels they use.
+    ///
+    /// # Errors
+    ///
+    /// [`Defect`] if the text has no kernels, or is not whole.
+    pub fn kernels(&self) -> Result<Vec<KernelPtx>, Defect> {
+        split::by_kernel(&self.text)
+    }
+}
+
 impl CudaBuilder {
     /// A builder for the crate of kernels in `crate_dir`.
     #[must_use]
@@ -37,7 +50,7 @@ impl CudaBuilder {
         Self { crate_dir: crate_dir.into(), archs: Vec::new(), copy_to: None, target_dir: None, compiler: None }
     }
 
-    /// Also compiles for this architecture, such as `sm_80`.
+    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`.
     #[must_use]
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
@@ -172,6 +185,6 @@ mod tests {
     fn the_recipe_names_every_architecture() {
         let recipe = CudaBuilder::new("kernels").arch("sm_70").arch("sm_90a").recipe();
         assert!(recipe.contains("target-cpu=sm_70"));
-        assert!(recipe.contains("target-cpu=sm_90a"));
+        assert!(recipe.contains("target-cpu=sm_90a") && recipe.contains("cuda_arch=\"sm_90a\""));
     }
 }

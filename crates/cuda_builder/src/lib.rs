@@ -21,6 +21,7 @@ mod error;
 mod ptx;
 mod recipe;
 mod sources;
+mod split;
 
 pub use builder::{CudaBuilder, Ptx};
 pub use cargo::enclosing_target_dir;
@@ -28,3 +29,4 @@ pub use compiler::{DeviceCompiler, NoCompiler, Rejected};
 pub use error::Error;
 pub use ptx::Defect;
 pub use sources::Sources;
+pub use split::KernelPtx;

@@ -23,6 +23,9 @@ pub enum Defect {
     /// Launch bounds for something that is no kernel.
     #[error("it has launch bounds for `{0}`, which is no kernel in it")]
     UnknownKernel(String),
+    /// A text that is not whole.
+    #[error("its braces do not match")]
+    Unbalanced,
 }
 
 /// Checks the compiler's text and writes the launch bounds in.
@@ -103,7 +106,8 @@ fn write_bounds(text: &str, bounds: &mut BTreeMap<&str, String>) -> Result<Strin
     if kernels == 0 { Err(Defect::NoKernels) } else { Ok(finished) }
 }
 
-fn kernel_name(line: &str) -> Option<&str> {
+/// The kernel that begins in this line.
+pub(crate) fn kernel_name(line: &str) -> Option<&str> {
     let (name, _) = line.trim_start().strip_prefix(".visible .entry ")?.split_once('(')?;
     Some(name)
 }

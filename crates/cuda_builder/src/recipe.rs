@@ -25,6 +25,8 @@ pub(crate) fn rustflags(arch: &str) -> Vec<String> {
         "-Cpanic=immediate-abort".to_owned(),
         // Also chooses the PTX version: the oldest that has this architecture, so that old drivers load it.
         format!("-Ctarget-cpu={arch}"),
+        // For kernels that use instructions of one generation; rustc itself has no condition for them.
+        format!("--cfg=cuda_arch={arch:?}"),
         // Copies code, and with it barriers, into branches that threads take separately.
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
     ]

@@ -6,8 +6,9 @@ use cuda_builder::{CudaBuilder, DeviceCompiler, Error, Ptx, Sources};
 
 use crate::prebuilt::Prebuilt;
 
-/// One for each generation whose instructions the kernels use; a newer GPU runs the newest that it can.
-const ARCHITECTURES: &[&str] = &["sm_70", "sm_80"];
+/// One for each generation whose instructions the kernels use; a newer GPU runs the newest that it can. One that ends in
+/// `a` has instructions of that generation alone, and no newer GPU runs it.
+const ARCHITECTURES: &[&str] = &["sm_70", "sm_80", "sm_90a"];
 
 /// What the PTX is compiled from. Tests and documents of these crates are not in it.
 const SOURCES: &[&str] = &[
@@ -69,5 +70,17 @@ impl Kernels {
     #[must_use]
     pub fn prebuilt(&self) -> Prebuilt {
         Prebuilt::new(self.root.join("ptx"), ARCHITECTURES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_code_may_ask_for_every_architecture() {
+        let manifest = include_str!("../../../Cargo.toml");
+        let names: Vec<_> = ARCHITECTURES.iter().map(|arch| format!("{arch:?}")).collect();
+        assert!(manifest.contains(&format!("cfg(cuda_arch, values({}))", names.join(", "))));
     }
 }

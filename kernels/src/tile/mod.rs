@@ -181,7 +181,7 @@ unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     let mut sums = Sums::ZERO;
     // SAFETY: the caller's promise. A slot of a ring is filled again after the barrier behind its last use.
     unsafe {
-        let mut accumulators = Accumulators::zero();
+        let mut accumulators = Accumulators::<BLOCKS, SLOTS, SPLIT>::zero();
         while fetched < RING - 1 {
             if fetched < total {
                 let chunk = stage::chunk(t, tables, first_chunk + ahead.chunk);
@@ -274,7 +274,7 @@ struct Staged {
 /// Adds the products of a chunk.
 #[inline(always)]
 unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
     staged: &Staged,
     steps: *const [u32; 4],
     chunk: &Chunk,
@@ -299,7 +299,7 @@ unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 /// Multiplies a fragment by the weights of each of its slots.
 #[inline(always)]
 unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
     step: &Step,
     rows: [f32; 4],
     weight: Weights,

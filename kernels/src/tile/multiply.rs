@@ -29,20 +29,26 @@ pub(super) struct Sums<const BLOCKS: usize, const SLOTS: usize>(pub(super) [[[f3
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     pub(super) const ZERO: Self = Self([[[0.0; 4]; BLOCKS]; SLOTS]);
 
-    /// Adds what the accumulators hold, and sets those to zero.
+    /// Adds what the accumulators hold, and empties those.
     ///
     /// # Safety
     /// All products have been waited for.
     #[inline(always)]
-    pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>) {
+    pub(super) unsafe fn take_over<const SPLIT: bool>(
+        &mut self,
+        accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
+    ) {
         unrolled!(SLOT in 0..SLOTS => {
             unrolled!(BLOCK in 0..BLOCKS => {
                 // SAFETY: the caller's promise.
-                let values = unsafe { accumulators.take::<SLOT, BLOCK>() };
-                for (sum, value) in self.0[SLOT][BLOCK].iter_mut().zip(values) {
-                    *sum += value;
-                }
+                let [a, b, c, d] = unsafe { accumulators.values::<SLOT, BLOCK>() };
+                let sums = &mut self.0[SLOT][BLOCK];
+                sums[0] += a;
+                sums[1] += b;
+                sums[2] += c;
+                sums[3] += d;
             });
         });
+        accumulators.empty();
     }
 }

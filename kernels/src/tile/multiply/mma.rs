@@ -6,7 +6,7 @@ use cuda_std::{shared::SharedPtr, tensor_core, warp};
 const BLOCK_WORDS: u32 = 64;
 
 /// The product so far.
-pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>([[[f32; 4]; BLOCKS]; SLOTS]);
 
 /// A slab in shared memory: the lane's first word of it.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ impl Weights {
     }
 }
 
-impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
+impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BLOCKS, SLOTS, SPLIT> {
     /// # Safety
     /// None here.
     #[inline(always)]
@@ -64,12 +64,18 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     pub(crate) unsafe fn finish(&mut self) {}
 
-    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight, which become zero.
+    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
     ///
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn take<const SLOT: usize, const BLOCK: usize>(&mut self) -> [f32; 4] {
-        core::mem::replace(&mut self.0[SLOT][BLOCK], [0.0; 4])
+    pub(crate) unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
+        self.0[SLOT][BLOCK]
+    }
+
+    /// Begins anew.
+    #[inline(always)]
+    pub(crate) fn empty(&mut self) {
+        self.0 = [[[0.0; 4]; BLOCKS]; SLOTS];
     }
 }

@@ -17,7 +17,13 @@ const COLUMN_STRIDE: u32 = 256 / 16;
 const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 
 /// The product so far, in registers: number `part` of eight columns, `block`, of a slot is `sum{slot}_{block}_{part}`.
-pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>(());
+///
+/// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
+/// was emptied overwrites its registers instead of adding to them.
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> {
+    /// Slots without a product so far, as bits; without `SPLIT`, where slots are never emptied, they begin as zeros.
+    empty: u32,
+}
 
 /// A slab in shared memory: the lower half of its descriptor, which is the address in units of 16 bytes and more.
 #[derive(Clone, Copy)]
@@ -51,19 +57,20 @@ macro_rules! registers {
 
 /// The instruction for `$shape`, on some blocks of eight columns.
 macro_rules! product {
-    ($slot:expr, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
+    ($slot:expr, $add:ident, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
         asm!(
             "{{",
             ".reg .b64 weights;",
             ".reg .pred add;",
             "mov.b64 weights, {{{low}, {high}}};",
-            "setp.ne.b32 add, 1, 0;",
+            "setp.ne.b32 add, {add}, 0;",
             concat!(
                 "wgmma.mma_async.sync.aligned.", $shape, "k8.f32.tf32.tf32 {{", registers!($($block)+),
                 "}}, {{{a}, {b}, {c}, {d}}}, weights, add, 1, 1;"
             ),
             "}}",
             slot = const $slot,
+            add = in(reg32) $add,
             low = in(reg32) $slab.0,
             high = const COLUMN_STRIDE,
             a = in(reg32) $rows[0].to_bits(),
@@ -75,7 +82,7 @@ macro_rules! product {
     };
 }
 
-impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
+impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BLOCKS, SLOTS, SPLIT> {
     /// Declares the registers. Once per kernel.
     ///
     /// # Safety
@@ -99,7 +106,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                 }
             });
         });
-        Self(())
+        Self { empty: if SPLIT { u32::MAX } else { 0 } }
     }
 
     /// Makes the tensor cores wait for the registers that were written since the last product.
@@ -119,17 +126,20 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// written is visible to the asynchronous proxy.
     #[inline(always)]
     pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights) {
+        let bit = 1 << SLOT;
+        let add = u32::from(self.empty & bit == 0);
+        self.empty &= !bit;
         // SAFETY: the caller's promise.
         unsafe {
             match BLOCKS {
-                1 => product!(SLOT, rows, slab, "m64n8", 0),
-                2 => product!(SLOT, rows, slab, "m64n16", 0 1),
-                3 => product!(SLOT, rows, slab, "m64n24", 0 1 2),
-                4 => product!(SLOT, rows, slab, "m64n32", 0 1 2 3),
-                6 => product!(SLOT, rows, slab, "m64n48", 0 1 2 3 4 5),
-                8 => product!(SLOT, rows, slab, "m64n64", 0 1 2 3 4 5 6 7),
-                12 => product!(SLOT, rows, slab, "m64n96", 0 1 2 3 4 5 6 7 8 9 10 11),
-                16 => product!(SLOT, rows, slab, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+                1 => product!(SLOT, add, rows, slab, "m64n8", 0),
+                2 => product!(SLOT, add, rows, slab, "m64n16", 0 1),
+                3 => product!(SLOT, add, rows, slab, "m64n24", 0 1 2),
+                4 => product!(SLOT, add, rows, slab, "m64n32", 0 1 2 3),
+                6 => product!(SLOT, add, rows, slab, "m64n48", 0 1 2 3 4 5),
+                8 => product!(SLOT, add, rows, slab, "m64n64", 0 1 2 3 4 5 6 7),
+                12 => product!(SLOT, add, rows, slab, "m64n96", 0 1 2 3 4 5 6 7 8 9 10 11),
+                16 => product!(SLOT, add, rows, slab, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
                 _ => cuda_std::trap(),
             }
         }
@@ -148,12 +158,15 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
     }
 
-    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight, which become zero.
+    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
     ///
     /// # Safety
     /// All products have been waited for.
     #[inline(always)]
-    pub(crate) unsafe fn take<const SLOT: usize, const BLOCK: usize>(&mut self) -> [f32; 4] {
+    pub(crate) unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
+        if self.empty & 1 << SLOT != 0 {
+            return [0.0; 4];
+        }
         let (a, b, c, d);
         // SAFETY: the registers were declared by `zero`.
         unsafe {
@@ -162,10 +175,6 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                 "mov.f32 {b}, sum{slot}_{block}_1;",
                 "mov.f32 {c}, sum{slot}_{block}_2;",
                 "mov.f32 {d}, sum{slot}_{block}_3;",
-                "mov.f32 sum{slot}_{block}_0, 0f00000000;",
-                "mov.f32 sum{slot}_{block}_1, 0f00000000;",
-                "mov.f32 sum{slot}_{block}_2, 0f00000000;",
-                "mov.f32 sum{slot}_{block}_3, 0f00000000;",
                 slot = const SLOT,
                 block = const BLOCK,
                 a = out(reg32) a,
@@ -176,5 +185,11 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
             );
         }
         [a, b, c, d]
+    }
+
+    /// Begins anew.
+    #[inline(always)]
+    pub(crate) fn empty(&mut self) {
+        self.empty = u32::MAX;
     }
 }

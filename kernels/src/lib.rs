@@ -14,6 +14,7 @@ mod gather;
 mod index;
 mod problem;
 mod scatter;
+#[cfg(not(cuda_arch = "sm_70"))]
 pub mod tile;
 
 #[cfg(not(target_arch = "nvptx64"))]

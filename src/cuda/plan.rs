@@ -127,6 +127,12 @@ impl<const D: usize> Plan<D> {
         self.algorithm
     }
 
+    /// What the plan does, for people: the kernels and how they are used. Not meant to be parsed.
+    pub fn describe(&self) -> String {
+        let kernels: Vec<&str> = self.recipe.launches.iter().map(|launch| launch.kernel).collect();
+        format!("{} {}", kernels.join(" + "), self.recipe.description).trim_end().to_owned()
+    }
+
     /// The device that this plan runs on.
     pub fn device(&self) -> &Device {
         &self.device

@@ -22,6 +22,8 @@ pub(super) struct Recipe {
     pub(super) packed_len: usize,
     /// Pack the weight. Run whenever it has changed.
     pub(super) pack: Vec<Launch>,
+    /// Says what was chosen, for people.
+    pub(super) description: String,
     /// Compute the output.
     pub(super) launches: Vec<Launch>,
 }

@@ -115,6 +115,8 @@ unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
     let plane = t.input_plane as usize;
     let input = source.input.wrapping_add(first as usize * plane);
     let slot = dynamic_shared_mem::<f32>().cast::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
+    // The host knows the alignment of the rows to each other, not that of the first one.
+    let wide = t.copy_words == 4 && input.addr().is_multiple_of(16);
     let mut copy = thread::thread_idx_x();
     while copy < t.copies {
         // SAFETY: the table has that many words, and nobody writes to it any more.
@@ -128,10 +130,16 @@ unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
                 let exists = inside && channel + part < channels;
                 // SAFETY: the slot has room for the stage's channels; an element that exists lies within the input.
                 unsafe {
-                    if t.copy_words == 4 {
+                    if wide {
                         async_copy::copy_16(to.cast(), from.cast(), exists);
                     } else {
-                        async_copy::copy_4(to.cast(), from.cast(), exists);
+                        for word in 0..t.copy_words {
+                            async_copy::copy_4(
+                                to.add(4 * word).cast(),
+                                from.wrapping_add(word as usize).cast(),
+                                exists,
+                            );
+                        }
                     }
                 }
                 from = from.wrapping_add(plane);

@@ -35,27 +35,28 @@ const LATENCY: f64 = 4000.0;
 
 /// The cheapest layout for a task, or why there is none.
 pub(super) fn cut(task: &Task) -> Result<Layout, Unsupported> {
-    candidates(task)?.into_iter().next().map(|(_, layout)| layout).ok_or(Unsupported::NoTile)
+    let skip = std::env::var("DEV_TILE").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
+    let layouts = candidates(task)?.into_iter().filter(|layout| fits(task, layout));
+    layouts.skip(skip).next().ok_or(Unsupported::NoTile)
 }
 
-/// The possible layouts with their costs, the cheapest first.
-pub(super) fn candidates(task: &Task) -> Result<Vec<(f64, Layout)>, Unsupported> {
+/// The layouts worth a thought, the cheapest first.
+fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let mut candidates: Vec<(f64, Layout)> = cuts(task, &phases)
-        .into_iter()
-        .filter_map(|cut| Layout::new(problem, &phases, cut))
-        .filter_map(|layout| Some((cost(task, &layout)?, layout)))
-        .collect();
+    let layouts = cuts(task, &phases).into_iter().filter_map(|cut| Layout::new(problem, &phases, cut));
+    let mut candidates: Vec<(f64, Layout)> =
+        layouts.filter_map(|layout| Some((cost(task, &layout)?, layout))).collect();
     candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    // The model estimates shared memory; only the tables know it.
-    candidates.truncate(64);
-    candidates.retain(|(_, layout)| {
-        let tables = Tables::new(problem, layout);
-        tables.shared.total <= task.target.shared_bytes && tables.packed_slabs(problem, layout) < (1 << 31) / (16 * 128)
-    });
-    Ok(candidates)
+    Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
+}
+
+/// Whether a layout fits the device. The model estimates its shared memory; only the tables know it.
+fn fits(task: &Task, layout: &Layout) -> bool {
+    let tables = Tables::new(&task.problem, layout);
+    let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
+    tables.shared.total <= task.target.shared_bytes && words < 1 << 31
 }
 
 /// What no cut can do.

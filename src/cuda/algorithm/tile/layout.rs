@@ -1,6 +1,6 @@
 //! A cut: how a problem is divided into tiles, and what follows from that for shared memory and the grid.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Variant};
 
@@ -172,6 +172,14 @@ impl Layout {
         let rings = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();
         let output = input_start + 4 * tile::output_words(variant.channels, variant.slots);
         Shared { input_start, input_bytes, weight_start, total: rings.max(output) }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut { interleaved, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
+        let axis = ["z", "y", "x"][row_axis];
+        write!(f, "{n}x{z}x{y}x{x}, {} rows along {axis}, {interleaved} phases, {stage_blocks} blocks", self.cut.rows())
     }
 }
 

@@ -67,6 +67,7 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
         tables: vec![rows, Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },
         pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
+        description: layout.to_string(),
         launches: vec![compute],
     }
 }

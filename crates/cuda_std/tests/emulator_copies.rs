@@ -343,35 +343,40 @@ fn a_copy_that_starts_too_early_races_with_the_reads_before() {
     assert_unordered(refill_after_read);
 }
 
-/// Starts copies that nobody waits for, unless `early`; the next block finds neither them nor what they would write.
+/// Each block starts copies that it does not wait for. If `wait` says so, the second block takes them for its own.
 ///
 /// # Safety
-/// `source` is valid for 64 words.
+/// `source` is valid for 64 words, and `wait` does not hold.
 #[kernel]
-unsafe fn leave_early(source: *const u32, early: bool) {
+unsafe fn leave_early(source: *const u32, wait: bool) {
     let thread = thread::thread_idx_x();
     let mine = RING.as_ptr().add(thread);
     // SAFETY: every thread has its word.
     unsafe {
-        async_copy::copy_4(mine, source.add(thread as usize), true);
-        async_copy::commit_group();
-        if !early {
-            async_copy::wait_group::<0>();
+        if wait && thread::block_idx_x() == 1 {
+            async_copy::commit_group();
+            async_copy::copy_4(mine, source.add(thread as usize), true);
+            async_copy::commit_group();
+            // Only the first group, which has no copies of this block.
+            async_copy::wait_group::<1>();
             let _ = mine.load();
         }
-        async_copy::copy_4(mine.add(THREADS), source.add(thread as usize), true);
+        async_copy::copy_4(mine, source.add(thread as usize), true);
     }
 }
 
 #[test]
-fn copies_may_be_left_to_themselves() {
-    for early in [true, false] {
-        let mut memory = Memory::new();
-        let source = memory.read_only("source", &[1u32; 64]);
-        // SAFETY: the buffer is as the kernel asks.
-        let kernel = || unsafe { leave_early(source, early) };
-        assert_eq!(Launch::new(3, THREADS).run(&mut memory, "leave_early", kernel), Ok(()));
-    }
+fn copies_that_nobody_waits_for_end_with_their_block() {
+    let mut memory = Memory::new();
+    let source = memory.read_only("source", &[1u32; 64]);
+    let mut run = |wait| {
+        // SAFETY: the emulator checks every access.
+        let kernel = || unsafe { leave_early(source, wait) };
+        Launch::new(3, THREADS).run(&mut memory, "leave_early", kernel).map_err(|fault| fault.kind)
+    };
+    assert_eq!(run(false), Ok(()));
+    let copying_thread = Dim3 { x: 0, y: 0, z: 0 };
+    assert_eq!(run(true), Err(FaultKind::CopyPending { access: Access::Read, copying_thread, place: place(0) }));
 }
 
 /// One copy of each size.

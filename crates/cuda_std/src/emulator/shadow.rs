@@ -257,6 +257,7 @@ impl Shadow {
     }
 
     /// The cell of a word, whose bytes in the mask an access may touch that starts at `offset`.
+    #[inline]
     fn checked(
         &mut self,
         access: Access,

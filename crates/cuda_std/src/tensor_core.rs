@@ -2,10 +2,10 @@
 //!
 //! # Convergence
 //!
-//! These are assembly, which LLVM does not know to be convergent. They are marked as having side effects, so LLVM
-//! neither moves them into branches nor out of them; but it may copy a branch's block together with what follows. That
-//! does not happen to a loop or a block that also has a barrier, a shuffle or a vote in it, nor where the branches
-//! before it are the same for the whole warp.
+//! These are assembly, which LLVM does not know to be convergent. They are marked as having side effects, so LLVM moves
+//! them neither into branches nor out of them. It may still copy them into both ways of a branch that comes before,
+//! unless a barrier, a shuffle or a vote stands in between. So let such branches be the same for the whole warp, or
+//! synchronise after them.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;

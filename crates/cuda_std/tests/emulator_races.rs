@@ -1,7 +1,7 @@
 //! Accesses that nothing orders: reported whatever the order in which the emulator makes them.
 
 use cuda_std::emulator::{Access, Dim3, FaultKind, Launch, Memory};
-use cuda_std::{atomic, kernel, mem, shared_array, thread, warp};
+use cuda_std::{atomic, kernel, mem, shared_array, tensor_core, thread, warp};
 
 /// Runs a kernel without arguments in the natural order, and in random ones.
 fn in_any_order(threads: u32, kernel: unsafe fn()) -> Vec<Result<(), FaultKind>> {
@@ -103,10 +103,21 @@ unsafe fn exchange_with_shuffle() {
     unsafe { exchange(1, shuffle) };
 }
 
+/// # Safety
+/// Wrong: nor has a product.
+#[kernel]
+unsafe fn exchange_with_product() {
+    // SAFETY: every lane comes to it.
+    let product = || unsafe { tensor_core::mma_m16n8k8_tf32(&mut [0.0; 4], [0.0; 4], [0.0; 2]) };
+    // SAFETY: wrong on purpose.
+    unsafe { exchange(1, product) };
+}
+
 #[test]
 fn lanes_are_ordered_by_what_synchronises_them() {
     assert_race(32, exchange_with_sync_half_warp);
     assert_race(32, exchange_with_shuffle);
+    assert_race(32, exchange_with_product);
 }
 
 /// # Safety

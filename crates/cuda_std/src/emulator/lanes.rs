@@ -6,7 +6,7 @@ use core::panic::Location;
 use std::vec::Vec;
 
 use super::fault::{FaultKind, WarpProblem};
-use super::matrices::{self, FRAGMENTS};
+use super::matrices;
 use super::order::{LANES, WarpClock, lanes};
 
 /// What lanes do together.
@@ -20,18 +20,6 @@ pub(super) enum Operation {
     Exchange,
     /// Each offers its part of three matrices, and gets its part of the result.
     Multiply,
-}
-
-impl Operation {
-    /// How many words each lane brings along.
-    fn words(self) -> usize {
-        match self {
-            Self::Synchronise => 0,
-            Self::Vote => 1,
-            Self::Exchange => 2,
-            Self::Multiply => FRAGMENTS,
-        }
-    }
 }
 
 /// What an operation yields to a lane; words that it does not need are zero.
@@ -54,16 +42,16 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// The memory is that of a meeting that is over, or empty.
-    fn new(call: Call, mut offers: Vec<u32>) -> Self {
-        offers.resize(call.operation.words() * LANES, 0);
+    /// For so many words from each lane; the memory is that of a meeting that is over, or empty.
+    fn new(call: Call, words: usize, mut offers: Vec<u32>) -> Self {
+        offers.resize(words * LANES, 0);
         Self { call, arrived: 0, offers }
     }
 
-    fn arrive(&mut self, lane: u32, offer: &[u32]) {
+    fn arrive<const WORDS: usize>(&mut self, lane: u32, offer: [u32; WORDS]) {
         self.arrived |= 1 << lane;
-        let start = lane as usize * offer.len();
-        self.offers[start..start + offer.len()].copy_from_slice(offer);
+        let start = lane as usize * WORDS;
+        self.offers[start..start + WORDS].copy_from_slice(&offer);
     }
 
     pub(super) fn missing(&self) -> u32 {
@@ -110,11 +98,16 @@ impl Warp {
     }
 
     /// A lane comes to an operation. Yields the meeting if that makes it complete.
-    pub(super) fn arrive(&mut self, lane: u32, call: Call, offer: &[u32]) -> Result<Option<Meeting>, FaultKind> {
-        self.check(lane, call, offer).map_err(|problem| FaultKind::Warp { mask: call.mask, problem })?;
+    pub(super) fn arrive<const WORDS: usize>(
+        &mut self,
+        lane: u32,
+        call: Call,
+        offer: [u32; WORDS],
+    ) -> Result<Option<Meeting>, FaultKind> {
+        self.check(lane, call, &offer).map_err(|problem| FaultKind::Warp { mask: call.mask, problem })?;
         let open = self.meetings.iter().position(|meeting| meeting.call == call);
         let index = open.unwrap_or_else(|| {
-            self.meetings.push(Meeting::new(call, core::mem::take(&mut self.spare)));
+            self.meetings.push(Meeting::new(call, WORDS, core::mem::take(&mut self.spare)));
             self.meetings.len() - 1
         });
         let meeting = &mut self.meetings[index];

@@ -106,20 +106,20 @@ pub(crate) fn lane_id() -> u32 {
 
 #[track_caller]
 pub(crate) fn sync_warp(mask: u32) {
-    meet(Operation::Synchronise, mask, &[]);
+    meet(Operation::Synchronise, mask, []);
 }
 
 /// The lanes of `mask` whose predicate holds, as a bit mask.
 #[track_caller]
 pub(crate) fn ballot(mask: u32, predicate: bool) -> u32 {
-    let [lanes, ..] = meet(Operation::Vote, mask, &[predicate.into()]);
+    let [lanes, ..] = meet(Operation::Vote, mask, [predicate.into()]);
     lanes
 }
 
 /// Passes `bits` in, and returns the bits that the lane `source` passed in.
 #[track_caller]
 pub(crate) fn read_lane(mask: u32, bits: u32, source: u32) -> u32 {
-    let [bits, ..] = meet(Operation::Exchange, mask, &[bits, source]);
+    let [bits, ..] = meet(Operation::Exchange, mask, [bits, source]);
     bits
 }
 
@@ -127,11 +127,11 @@ pub(crate) fn read_lane(mask: u32, bits: u32, source: u32) -> u32 {
 #[track_caller]
 pub(crate) fn multiply_tf32(accumulators: &mut [f32; 4], a: [f32; 4], b: [f32; 2]) {
     let offer = matrices::fragments(a, b, *accumulators);
-    *accumulators = meet(Operation::Multiply, FULL_MASK, &offer).map(f32::from_bits);
+    *accumulators = meet(Operation::Multiply, FULL_MASK, offer).map(f32::from_bits);
 }
 
 #[track_caller]
-fn meet(operation: Operation, mask: u32, offer: &[u32]) -> Answer {
+fn meet<const WORDS: usize>(operation: Operation, mask: u32, offer: [u32; WORDS]) -> Answer {
     let call = Call { operation, mask, location: Location::caller() };
     let answer = perform(|state| Ok(state.wait_at_warp(call, offer)?));
     answer.unwrap_or_else(|| {

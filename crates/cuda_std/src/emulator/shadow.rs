@@ -233,7 +233,9 @@ impl Shadow {
         bytes: usize,
     ) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            self.checked(access, actor, offset, (word, mask))?.record(access, actor, mask);
+            let cell = self.cell(word);
+            cell.check(access, actor, mask).map_err(|reason| objection(offset, word, reason))?;
+            cell.record(access, actor, mask);
         }
         Ok(())
     }
@@ -241,8 +243,10 @@ impl Shadow {
     /// Checks a write of whole words that is to be made later. Until [`fill`](Self::fill) nobody may access them, so
     /// what holds for the write now also holds then.
     pub(super) fn reserve(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
-        for word in words(offset, bytes) {
-            self.checked(Access::Write, actor, offset, word)?.copying = actor.thread() as u16 + 1;
+        for (word, mask) in words(offset, bytes) {
+            let cell = self.cell(word);
+            cell.check(Access::Write, actor, mask).map_err(|reason| objection(offset, word, reason))?;
+            cell.copying = actor.thread() as u16 + 1;
         }
         Ok(())
     }
@@ -250,28 +254,25 @@ impl Shadow {
     /// Takes down that the actor makes a write now that it has reserved.
     pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
         for (word, mask) in words(offset, bytes) {
-            let cell = &mut self.cells[word];
+            let cell = self.cell(word);
             cell.copying = 0;
             cell.record(Access::Write, actor, mask);
         }
     }
 
-    /// The cell of a word, whose bytes in the mask an access may touch that starts at `offset`.
-    fn checked(
-        &mut self,
-        access: Access,
-        actor: &Actor<'_>,
-        offset: usize,
-        (word, mask): (usize, u8),
-    ) -> Result<&mut Cell, Objection> {
+    /// What is known about a word, in this life.
+    fn cell(&mut self, word: usize) -> &mut Cell {
         let cell = &mut self.cells[word];
         if cell.life != self.life {
             *cell = Cell { life: self.life, ..Cell::default() };
         }
-        let object = |reason| Objection { offset: offset.max(word * WORD), reason };
-        cell.check(access, actor, mask).map_err(object)?;
-        Ok(cell)
+        cell
     }
+}
+
+/// The objection to an access that starts at `offset`, for what is known about one of its words.
+fn objection(offset: usize, word: usize, reason: Reason) -> Objection {
+    Objection { offset: offset.max(word * WORD), reason }
 }
 
 const ALL_BYTES: u8 = (1 << WORD) - 1;

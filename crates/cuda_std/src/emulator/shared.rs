@@ -131,6 +131,7 @@ impl Shared {
     }
 
     /// The place of an access, which is in bounds and aligned.
+    #[inline]
     fn locate(&self, access: Access, address: u32, bytes: usize) -> Result<Target, Violation> {
         let Some(index) = self.regions.iter().position(|region| region.contains(address, bytes)) else {
             let near = self.near(address);

@@ -236,7 +236,11 @@ impl State {
     }
 
     /// The running thread comes to an operation of its warp. Yields the outcome if it is the last to come.
-    pub(super) fn wait_at_warp(&mut self, call: Call, offer: &[u32]) -> Result<Option<Answer>, FaultKind> {
+    pub(super) fn wait_at_warp<const WORDS: usize>(
+        &mut self,
+        call: Call,
+        offer: [u32; WORDS],
+    ) -> Result<Option<Answer>, FaultKind> {
         let (warp, lane) = (self.current as usize / LANES, self.lane());
         let Some(meeting) = self.warps[warp].arrive(lane, call, offer)? else {
             self.members[self.current as usize].status = Status::AtWarp(call.location);

@@ -52,6 +52,7 @@ pub mod atomic;
 pub mod emulator;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod entry;
+pub mod hint;
 #[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 mod host;
 pub mod math;

@@ -25,13 +25,14 @@
 mod multiply;
 mod pack;
 mod parameters;
+mod place;
 mod rounding;
 mod stage;
 mod store;
 mod unrolled;
 
 use cuda_std::{
-    async_copy, kernel, mem,
+    async_copy, hint, kernel, mem,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -40,10 +41,12 @@ use crate::index::Index;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
 use parameters::rows;
-pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Slab, Step, Tiling};
+pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Run, Slab, Tiling};
+use place::{PassHead, Place};
 use rounding::{round_to_tf32, split};
-use stage::{Cursor, RING, Source};
+use stage::{Cursor, Operands, Prefetch, RING};
 use store::Target;
+pub use store::output_words;
 use unrolled::unrolled;
 
 /// Threads of a block: two warp groups.
@@ -55,170 +58,61 @@ pub const ROWS: u32 = 128;
 /// Weight chunks that are staged at a time.
 pub const WEIGHT_RING: u32 = RING;
 
-/// Words of shared memory that staging the output takes.
-pub const fn output_words(tile_channels: u32, slots: u32) -> u32 {
-    tile_channels * store::channel_words(slots)
-}
-
 /// Bytes of a staged slab.
 pub const fn slab_bytes(tile_channels: u32, split: bool) -> u32 {
     tile_channels * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// The block's place in the problem.
-struct Place {
-    channel_tile: u32,
-    pass: u32,
-    group: u32,
-    sample: u32,
-    origin: [u32; 3],
-}
-
-/// Computes a tile of `8 * BLOCKS` output channels, `SLOTS` slots, with split factors if `SPLIT`.
+/// Computes one tile of `8 * BLOCKS` output channels and `SLOTS` slots after the other, with split factors if `SPLIT`.
 #[inline(always)]
 unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     t: &Tiling,
-    tables: *const [u32; 4],
-    input: *const f32,
-    weight: *const f32,
+    operands: &Operands,
     bias: *const f32,
     output: *mut f32,
 ) {
     let tile_channels = 8 * BLOCKS as u32;
-    let place = place(t);
-    let bias_words = dynamic_shared_mem::<f32>();
-    let offsets = bias_words.add(tile_channels).cast::<u32>();
-    let first_channel = place.channel_tile * tile_channels;
-    let channels = (t.out_per_group - first_channel).min(tile_channels);
-    let out_channel = place.group as usize * t.out_per_group as usize + first_channel as usize;
-    // SAFETY: the caller's promise; the tables are as `Tiling` describes them, and whoever reads shared memory comes after a barrier.
-    unsafe {
-        let [[origin_z, origin_y, origin_x, chunks], [first_chunk, first_slab, _, _]] =
-            stage::pass_head(tables, place.pass);
-        load_bias(bias, out_channel, channels, bias_words);
-        let first_input = [
-            place.origin[0].wrapping_add(origin_z) as i32,
-            place.origin[1].wrapping_add(origin_y) as i32,
-            place.origin[2].wrapping_add(origin_x) as i32,
-        ];
-        stage::locate(t, offsets, place.sample, first_input);
-        let slab_words = slab_bytes(tile_channels, SPLIT) as usize / 4;
-        let stage_words = t.stage_slabs as usize * slab_words;
-        let tile_number = place.group as usize * t.channel_tiles.value() as usize + place.channel_tile as usize;
-        let source = Source {
-            input: input.wrapping_add(
-                place.sample as usize * t.input_sample as usize
-                    + place.group as usize * t.in_per_group as usize * t.input_plane as usize,
-            ),
-            weight: weight
-                .wrapping_add(tile_number * t.stages as usize * stage_words + first_slab as usize * slab_words),
-            stage_words,
-            offsets,
-        };
-        thread::sync_threads();
-        let sums = product::<BLOCKS, SLOTS, SPLIT>(t, tables, &source, first_chunk, chunks);
-        // The staged output takes the place of the staged input, which may still be read.
-        thread::sync_threads();
-        store::stage(t, &sums);
-        thread::sync_threads();
-        let target = Target {
-            output: output
-                .wrapping_add(place.sample as usize * t.output_sample as usize + out_channel * t.output_plane as usize),
-            pass: store::pass_rows(tables, place.pass),
-            channels,
-            sample: place.sample,
-            origin: place.origin,
-            bias: bias_words,
-        };
-        store::store::<BLOCKS, SLOTS>(t, &target);
-    }
-}
-
-/// Takes the block index apart. Blocks that share their input are neighbours, so that they find it in the L2 cache.
-#[inline(always)]
-fn place(t: &Tiling) -> Place {
-    let (rest, channel_tile) = thread::block_idx_x().divide(t.channel_tiles);
-    let (rest, pass) = rest.divide(t.passes);
-    let (rest, group) = rest.divide(t.groups);
-    let (rest, x) = rest.divide(t.tiles_x);
-    let (rest, y) = rest.divide(t.tiles_y);
-    let (n, z) = rest.divide(t.tiles_z);
-    let [tile_n, tile_z, tile_y, tile_x] = t.tile;
-    Place { channel_tile, pass, group, sample: n * tile_n, origin: [z * tile_z, y * tile_y, x * tile_x] }
-}
-
-/// Brings the bias of the tile's channels to shared memory, zeros if there is none.
-#[inline(always)]
-unsafe fn load_bias(bias: *const f32, first: usize, channels: u32, target: SharedPtr<f32>) {
-    let channel = thread::thread_idx_x();
-    if channel < channels {
-        // SAFETY: a bias has an element per output channel, and the target has room for those of the tile.
-        unsafe {
-            target.add(channel).store(if bias.is_null() {
-                0.0
-            } else {
-                mem::load_readonly(bias.add(first + channel as usize))
-            });
-        }
-    }
-}
-
-/// The matrix product: all stages, chunk by chunk.
-#[inline(always)]
-unsafe fn product<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    t: &Tiling,
-    tables: *const [u32; 4],
-    source: &Source,
-    first_chunk: u32,
-    chunks: u32,
-) -> Sums<BLOCKS, SLOTS> {
-    let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
-    let steps = tables.wrapping_add(t.first_step_row as usize);
+    let slab_bytes = slab_bytes(tile_channels, SPLIT);
     let fragment = Fragment::new(t);
-    let total = t.stages * chunks;
-    let (mut ahead, mut current) = (Cursor::START, Cursor::START);
-    let mut fetched = 0;
-    let mut sums = Sums::ZERO;
+    let mut current = Cursor::START;
+    let mut job = thread::block_idx_x();
     // SAFETY: the caller's promise. A slot of a ring is filled again after the barrier behind its last use.
     unsafe {
-        let mut accumulators = Accumulators::<BLOCKS, SLOTS, SPLIT>::zero();
-        while fetched < RING - 1 {
-            if fetched < total {
-                let chunk = stage::chunk(t, tables, first_chunk + ahead.chunk);
-                stage::fetch(t, source, &chunk, ahead, slab_bytes);
-                ahead.advance(chunks, t.input_ring);
-            }
-            async_copy::commit_group();
-            fetched += 1;
+        let mut prefetch = Prefetch::new(t, operands, slab_bytes, tile_channels);
+        for _ in 0..RING - 1 {
+            prefetch.step(t, operands, slab_bytes, tile_channels);
         }
-        let mut done = 0;
-        while done < total {
-            async_copy::wait_group::<{ RING - 2 }>();
-            multiply::publish();
-            thread::sync_threads();
-            if done + RING - 1 < total {
-                let chunk = stage::chunk(t, tables, first_chunk + ahead.chunk);
-                stage::fetch(t, source, &chunk, ahead, slab_bytes);
-                ahead.advance(chunks, t.input_ring);
+        let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
+        while job < t.jobs {
+            let pass = PassHead::load(operands.tables, Place::new(t, job).pass);
+            let mut sums = Sums::ZERO;
+            let mut left = t.stages * pass.chunks;
+            while left > 0 {
+                async_copy::wait_group::<{ RING - 2 }>();
+                multiply::publish();
+                thread::sync_threads();
+                prefetch.step(t, operands, slab_bytes, tile_channels);
+                let chunk = stage::chunk(t, operands.tables, pass.first_chunk + current.chunk);
+                let staged = Staged::new(t, &fragment, current);
+                compute::<BLOCKS, SLOTS, SPLIT>(t, operands.tables, &mut accumulators, &staged, &chunk);
+                if SPLIT && chunk.slabs & Chunk::PROMOTE != 0 {
+                    sums.take_over(&mut accumulators);
+                }
+                current.advance(t, pass.chunks);
+                left -= 1;
             }
-            async_copy::commit_group();
-            let chunk = stage::chunk(t, tables, first_chunk + current.chunk);
-            let staged = Staged {
-                input: fragment.shifted(current.input_slot * t.input_bytes),
-                weight: Weights::at(
-                    dynamic_shared_mem::<u8>().add(t.weight_start + current.weight_slot * t.weight_bytes),
-                ),
-            };
-            compute::<BLOCKS, SLOTS, SPLIT>(&mut accumulators, &staged, steps, &chunk);
-            if SPLIT && chunk.slabs & Chunk::PROMOTE != 0 {
+            let place = Place::new(t, hint::opaque(job));
+            let target = Target { t, tables: operands.tables, bias, output, place };
+            if SPLIT {
                 sums.take_over(&mut accumulators);
+                target.store(&sums);
+            } else {
+                target.store(&accumulators);
+                accumulators.empty();
             }
-            current.advance(chunks, t.input_ring);
-            done += 1;
+            job += t.workers;
         }
-        sums.take_over(&mut accumulators);
     }
-    sums
 }
 
 /// Where a lane finds its elements of a fragment: two rows, and the same four channels further on.
@@ -271,27 +165,43 @@ struct Staged {
     weight: Weights,
 }
 
+impl Staged {
+    #[inline(always)]
+    fn new(t: &Tiling, fragment: &Fragment, cursor: Cursor) -> Self {
+        let weight = dynamic_shared_mem::<u8>().add(t.weight_start + cursor.weight_slot * t.weight_bytes);
+        Self { input: fragment.shifted(cursor.input_slot * t.input_bytes), weight: Weights::at(weight) }
+    }
+}
+
 /// Adds the products of a chunk.
 #[inline(always)]
 unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
+    t: &Tiling,
+    tables: *const [u32; 4],
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
-    steps: *const [u32; 4],
     chunk: &Chunk,
 ) {
-    let last = chunk.first_step + chunk.steps - 1;
-    let mut number = chunk.first_step;
-    // SAFETY: the table has the chunk's steps, whose offsets lie within the staged input and the staged weights.
+    let last = chunk.first_run + chunk.runs - 1;
+    let mut number = chunk.first_run;
+    // SAFETY: the table has the chunk's runs, whose fragments lie within the staged input, and whose slabs within the staged weights.
     unsafe {
-        let mut next = load_step::<SLOTS>(steps, number);
+        let mut next = load_run(t, tables, number);
         let mut next_rows = staged.input.shifted(next.offset).load();
         while number <= last {
-            let (step, rows) = (next, next_rows);
-            // The next fragment is on its way while this one is multiplied.
+            let run = next;
             number += 1;
-            next = load_step::<SLOTS>(steps, number.min(last));
-            next_rows = staged.input.shifted(next.offset).load();
-            multiply::<BLOCKS, SLOTS, SPLIT>(accumulators, &step, rows, staged.weight);
+            next = load_run(t, tables, number.min(last));
+            let (mut offset, mut weight, mut left) = (run.offset, staged.weight, run.steps);
+            while left > 0 {
+                let rows = next_rows;
+                left -= 1;
+                // The next fragment is on its way while this one is multiplied.
+                offset = if left > 0 { offset.wrapping_add_signed(run.offset_step) } else { next.offset };
+                next_rows = staged.input.shifted(offset).load();
+                multiply::<BLOCKS, SLOTS, SPLIT>(accumulators, &run.slabs, rows, weight);
+                weight = weight.add(run.slab_step as u32);
+            }
         }
     }
 }
@@ -299,8 +209,8 @@ unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 /// Multiplies a fragment by the weights of each of its slots.
 #[inline(always)]
 unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
-    step: &Step,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    slabs: &[u16; MOST_SLOTS],
     rows: [f32; 4],
     weight: Weights,
 ) {
@@ -312,8 +222,9 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     unsafe {
         accumulators.begin();
         unrolled!(SLOT in 0..SLOTS => {
-            if step.slots & 1 << SLOT != 0 {
-                let slab = weight.add(u32::from(step.slabs[SLOT % MOST_SLOTS]));
+            let slab = slabs[SLOT % MOST_SLOTS];
+            if slab != Run::NO_SLAB {
+                let slab = weight.add(u32::from(slab));
                 if SPLIT {
                     accumulators.add_product::<SLOT>(small, slab);
                     accumulators.add_product::<SLOT>(large, slab.add(small_parts));
@@ -325,22 +236,13 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     }
 }
 
-/// The table entry of a step; of its slabs, those of the kernel's slots.
+/// The table entry of a run.
 #[inline(always)]
-unsafe fn load_step<const SLOTS: usize>(steps: *const [u32; 4], number: u32) -> Step {
-    let row = steps.wrapping_add((number * rows::<Step>()) as usize);
+unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
+    let row = tables.wrapping_add((t.first_run_row + number * rows::<Run>()) as usize);
     // SAFETY: the caller's promise.
-    let [offset, slots, a, b] = unsafe { mem::load_readonly(row) };
-    let [c, d] = if SLOTS > 4 {
-        // SAFETY: as above.
-        let [c, d, ..] = unsafe { mem::load_readonly(row.add(1)) };
-        [c, d]
-    } else {
-        [0; 2]
-    };
-    let halves = |word: u32| [word as u16, (word >> 16) as u16];
-    let [[a, b], [c, d], [e, f], [g, h]] = [a, b, c, d].map(halves);
-    Step { offset, slots, slabs: [a, b, c, d, e, f, g, h], padding: [0; 2] }
+    let entry = unsafe { [mem::load_readonly(row), mem::load_readonly(row.add(1))] };
+    bytemuck::cast(entry)
 }
 
 /// Makes the kernel of a number of output channels and slots, in one precision.
@@ -353,7 +255,7 @@ macro_rules! tile_kernels {
             /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
             /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
             /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
-            /// there is one for each tile.
+            /// there are `tiling.workers` of them.
             #[kernel(launch_bounds(256, 2))]
             pub unsafe fn $name(
                 tiling: Tiling,
@@ -364,7 +266,10 @@ macro_rules! tile_kernels {
                 output: *mut f32,
             ) {
                 // SAFETY: the caller's promise.
-                unsafe { tile::<{ $channels / 8 }, $slots, $split>(&tiling, tables, input, weight, bias, output) }
+                unsafe {
+                    let operands = Operands { tables, input, weight };
+                    tile::<{ $channels / 8 }, $slots, $split>(&tiling, &operands, bias, output);
+                }
             }
         )+
 

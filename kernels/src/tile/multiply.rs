@@ -23,8 +23,17 @@ pub(super) fn publish() {
     cuda_std::tensor_core::fence_async_proxy();
 }
 
+/// A matrix product that is complete.
+pub(super) trait Product<const BLOCKS: usize, const SLOTS: usize> {
+    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4];
+}
+
 /// Finished sums: `SLOTS` matrices of 16 rows by `8 * BLOCKS` columns per warp.
-pub(super) struct Sums<const BLOCKS: usize, const SLOTS: usize>(pub(super) [[[f32; 4]; BLOCKS]; SLOTS]);
+pub(super) struct Sums<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
 
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     pub(super) const ZERO: Self = Self([[[0.0; 4]; BLOCKS]; SLOTS]);
@@ -34,10 +43,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     /// # Safety
     /// All products have been waited for.
     #[inline(always)]
-    pub(super) unsafe fn take_over<const SPLIT: bool>(
-        &mut self,
-        accumulators: &mut Accumulators<BLOCKS, SLOTS, SPLIT>,
-    ) {
+    pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>) {
         unrolled!(SLOT in 0..SLOTS => {
             unrolled!(BLOCK in 0..BLOCKS => {
                 // SAFETY: the caller's promise.
@@ -50,5 +56,12 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
             });
         });
         accumulators.empty();
+    }
+}
+
+impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sums<BLOCKS, SLOTS> {
+    #[inline(always)]
+    unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
+        self.0[SLOT][BLOCK]
     }
 }

@@ -1,6 +1,6 @@
 //! What the tile kernels are told: extents and strides by value, everything that varies from pass to pass in tables.
 //!
-//! The tables lie one behind the other in rows of four words: passes, then chunks, then steps. The kernels know nothing of taps,
+//! The tables lie one behind the other in rows of four words: passes, then chunks, then runs. The kernels know nothing of taps,
 //! strides, dilation or phases: the host has resolved all of it into offsets.
 
 use bytemuck::{Pod, Zeroable};
@@ -76,6 +76,8 @@ pub struct Tiling {
     pub copy_words: u32,
     /// Copies of a staged channel.
     pub copies: u32,
+    /// Output channels of a tile.
+    pub tile_channels: u32,
     /// Channels of a stage, a multiple of 8.
     pub stage_channels: u32,
     /// Stages: the input channels of a group, divided.
@@ -92,11 +94,17 @@ pub struct Tiling {
     pub input_start: u32,
     /// Where the staged weights begin.
     pub weight_start: u32,
+    /// Where the staged output begins.
+    pub output_start: u32,
     /// The first row of the table of chunks.
     pub first_chunk_row: u32,
-    /// The first row of the table of steps.
-    pub first_step_row: u32,
-    /// Zero: the size of the structure is a multiple of 8.
+    /// The first row of the table of runs.
+    pub first_run_row: u32,
+    /// Blocks that work, each on one job after the other.
+    pub workers: u32,
+    /// Passes over tiles of positions and output channels.
+    pub jobs: u32,
+    /// Zero: the size is a multiple of 8.
     pub padding: u32,
 }
 
@@ -118,14 +126,14 @@ pub struct Pass {
     pub slots: [[u32; 4]; MOST_SLOTS],
 }
 
-/// Steps whose weights are staged together.
+/// Runs whose weights are staged together.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Chunk {
-    /// The first step.
-    pub first_step: u32,
-    /// Number of steps.
-    pub steps: u32,
+    /// The first run.
+    pub first_run: u32,
+    /// Number of runs.
+    pub runs: u32,
     /// The first slab within the slabs of the pass.
     pub first_slab: u32,
     /// Number of slabs, and [`Chunk::PROMOTE`].
@@ -137,18 +145,26 @@ impl Chunk {
     pub const PROMOTE: u32 = 1 << 31;
 }
 
-/// One fragment of the input and what it is multiplied by.
+/// Steps in equal distances. A step is a fragment of the input that is multiplied by a slab for each of some slots.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub struct Step {
-    /// Where the fragment begins in the staged input, in bytes.
+#[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
+pub struct Run {
+    /// Where the first fragment begins in the staged input, in bytes.
     pub offset: u32,
-    /// The slots that it contributes to, as bits.
-    pub slots: u32,
-    /// For each slot where its slab begins in the staged weights, in units of 16 bytes.
+    /// From one fragment to the next, in bytes.
+    pub offset_step: i32,
+    /// Number of steps.
+    pub steps: u32,
+    /// From the slabs of a step to those of the next, in units of 16 bytes.
+    pub slab_step: i32,
+    /// For each slot where its first slab begins in the staged weights, in units of 16 bytes; [`Run::NO_SLAB`] if the fragments do not
+    /// contribute to it.
     pub slabs: [u16; MOST_SLOTS],
-    /// Zero.
-    pub padding: [u32; 2],
+}
+
+impl Run {
+    /// Marks a slot that gets nothing.
+    pub const NO_SLAB: u16 = u16::MAX;
 }
 
 /// Rows of a table entry.

@@ -4,14 +4,15 @@
 //! table in shared memory. Elements outside of the input become zero, which is the padding.
 
 use cuda_std::{
-    async_copy, mem,
+    async_copy, hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
     thread,
 };
 
 use super::{
     THREADS,
-    parameters::{Chunk, Pass, Tiling, rows},
+    parameters::{Chunk, Tiling, rows},
+    place::{PassHead, Place},
 };
 use crate::index::Index;
 
@@ -21,6 +22,80 @@ pub(super) const RING: u32 = 3;
 /// In the table of offsets: the element does not exist.
 const OUTSIDE: u32 = u32::MAX;
 
+/// The tensors that are staged.
+#[derive(Clone, Copy)]
+pub(super) struct Operands {
+    pub(super) tables: *const [u32; 4],
+    pub(super) input: *const f32,
+    pub(super) weight: *const f32,
+}
+
+/// Runs ahead of the computation and fetches what it is going to need, of one job after the other.
+pub(super) struct Prefetch {
+    job: u32,
+    place: Place,
+    pass: PassHead,
+    source: Source,
+    cursor: Cursor,
+}
+
+impl Prefetch {
+    /// Begins with the block's first job.
+    ///
+    /// # Safety
+    /// As the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn new(t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) -> Self {
+        let job = thread::block_idx_x();
+        let place = Place::new(t, job);
+        // SAFETY: the caller's promise; a block has a first job.
+        let pass = unsafe { PassHead::load(operands.tables, place.pass) };
+        let source = Source { input: operands.input, weight: operands.weight, stage_words: 0 };
+        let mut prefetch = Self { job, place, pass, source, cursor: Cursor::START };
+        // SAFETY: the caller's promise.
+        unsafe { prefetch.open(t, operands, slab_bytes, tile_channels) };
+        prefetch
+    }
+
+    /// Fetches the next chunk, if there is one.
+    ///
+    /// # Safety
+    /// Whatever was fetched `RING` chunks before is not in use any more.
+    #[inline(always)]
+    pub(super) unsafe fn step(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) {
+        if self.job < t.jobs {
+            // SAFETY: the caller's promise; the job has such a chunk.
+            unsafe {
+                let chunk = chunk(t, operands.tables, self.pass.first_chunk + self.cursor.chunk);
+                fetch(t, &self.source, &chunk, self.cursor, slab_bytes);
+                if self.cursor.advance(t, self.pass.chunks) {
+                    self.job += t.workers;
+                    self.open(t, operands, slab_bytes, tile_channels);
+                }
+            }
+        }
+        async_copy::commit_group();
+    }
+
+    /// Looks up where the job's elements lie. Jobs without taps need nothing and are skipped.
+    #[inline(always)]
+    unsafe fn open(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) {
+        while self.job < t.jobs {
+            self.place = Place::new(t, hint::opaque(self.job));
+            // SAFETY: the job's pass is in the table.
+            self.pass = unsafe { PassHead::load(operands.tables, self.place.pass) };
+            if self.pass.chunks > 0 {
+                let origin = [0, 1, 2].map(|axis| self.place.origin[axis].wrapping_add(self.pass.origin[axis]));
+                // SAFETY: there is room for the table.
+                unsafe { locate(t, self.place.sample, origin) };
+                self.source = Source::new(t, operands, &self.place, &self.pass, slab_bytes, tile_channels);
+                return;
+            }
+            self.job += t.workers;
+        }
+    }
+}
+
 /// Where the staged elements of one channel come from.
 pub(super) struct Source {
     /// Element 0 of the first channel of the block's group in its first sample.
@@ -29,8 +104,12 @@ pub(super) struct Source {
     pub(super) weight: *const f32,
     /// Words between the slabs of successive stages.
     pub(super) stage_words: usize,
-    /// The table of offsets, one for each copy of a channel.
-    pub(super) offsets: SharedPtr<u32>,
+}
+
+/// The table of offsets, one for each copy of a channel. Each thread writes and reads entries of its own.
+#[inline(always)]
+fn offsets() -> SharedPtr<u32> {
+    dynamic_shared_mem()
 }
 
 /// A position in the sequence of chunks: all chunks of the first stage, then those of the next.
@@ -47,14 +126,46 @@ pub(super) struct Cursor {
 impl Cursor {
     pub(super) const START: Self = Self { stage: 0, chunk: 0, input_slot: 0, weight_slot: 0 };
 
+    /// To the next chunk. Yields whether that was the last one of the job; then the next job begins, in the next slots.
     #[inline(always)]
-    pub(super) fn advance(&mut self, chunks: u32, input_ring: u32) {
+    pub(super) fn advance(&mut self, t: &Tiling, chunks: u32) -> bool {
         self.weight_slot = if self.weight_slot + 1 == RING { 0 } else { self.weight_slot + 1 };
         self.chunk += 1;
-        if self.chunk == chunks {
-            self.chunk = 0;
-            self.stage += 1;
-            self.input_slot = if self.input_slot + 1 == input_ring { 0 } else { self.input_slot + 1 };
+        if self.chunk < chunks {
+            return false;
+        }
+        self.chunk = 0;
+        self.input_slot = if self.input_slot + 1 == t.input_ring { 0 } else { self.input_slot + 1 };
+        self.stage += 1;
+        if self.stage < t.stages {
+            return false;
+        }
+        self.stage = 0;
+        true
+    }
+}
+
+impl Source {
+    #[inline(always)]
+    fn new(
+        t: &Tiling,
+        operands: &Operands,
+        place: &Place,
+        pass: &PassHead,
+        slab_bytes: u32,
+        tile_channels: u32,
+    ) -> Self {
+        let slab_words = slab_bytes as usize / 4;
+        let stage_words = t.stage_slabs as usize * slab_words;
+        let tile =
+            place.group as usize * t.channel_tiles.value() as usize + (place.first_channel / tile_channels) as usize;
+        let first_slab = pass.first_slab as usize * slab_words;
+        let first_channel = place.group as usize * t.in_per_group as usize;
+        let first_input = place.sample as usize * t.input_sample as usize + first_channel * t.input_plane as usize;
+        Self {
+            input: operands.input.wrapping_add(first_input),
+            weight: operands.weight.wrapping_add(tile * t.stages as usize * stage_words + first_slab),
+            stage_words,
         }
     }
 }
@@ -62,9 +173,9 @@ impl Cursor {
 /// Fills the table of offsets for the tile whose first staged element has the given coordinates.
 ///
 /// # Safety
-/// The table has room for `copies` words; threads of the block must synchronise before they use it.
+/// The table has room for `copies` words.
 #[inline(always)]
-pub(super) unsafe fn locate(t: &Tiling, offsets: SharedPtr<u32>, sample: u32, origin: [i32; 3]) {
+unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
     let [depth, height, width] = t.input;
     let mut copy = thread::thread_idx_x();
     while copy < t.copies {
@@ -72,14 +183,14 @@ pub(super) unsafe fn locate(t: &Tiling, offsets: SharedPtr<u32>, sample: u32, or
         let (slice, y) = row.divide(t.halo_y);
         let (n, z) = slice.divide(t.halo_z);
         // Positions before the first one become larger than any extent.
-        let z = (origin[0] as u32).wrapping_add(z);
-        let y = (origin[1] as u32).wrapping_add(y);
-        let x = (origin[2] as u32).wrapping_add(x * t.copy_words);
+        let z = origin[0].wrapping_add(z);
+        let y = origin[1].wrapping_add(y);
+        let x = origin[2].wrapping_add(x * t.copy_words);
         let inside = sample + n < t.batch && z < depth && y < height && x < width;
         let row = z.wrapping_mul(height).wrapping_add(y);
         let offset = n.wrapping_mul(t.input_sample as u32).wrapping_add(row.wrapping_mul(width)).wrapping_add(x);
         // SAFETY: the caller's promise.
-        unsafe { offsets.add(copy).store(if inside { offset } else { OUTSIDE }) };
+        unsafe { offsets().add(copy).store(if inside { offset } else { OUTSIDE }) };
         copy += THREADS;
     }
 }
@@ -87,9 +198,9 @@ pub(super) unsafe fn locate(t: &Tiling, offsets: SharedPtr<u32>, sample: u32, or
 /// Starts copying what the chunk at `cursor` needs: its weights, and the input if it is the first one of its stage.
 ///
 /// # Safety
-/// The slots of the cursor must not be in use, and the table of offsets complete.
+/// The slots of the cursor must not be in use, and the source be the job's, opened last.
 #[inline(always)]
-pub(super) unsafe fn fetch(t: &Tiling, source: &Source, chunk: &Chunk, cursor: Cursor, slab_bytes: u32) {
+unsafe fn fetch(t: &Tiling, source: &Source, chunk: &Chunk, cursor: Cursor, slab_bytes: u32) {
     // SAFETY: the caller's promise.
     unsafe {
         if cursor.chunk == 0 {
@@ -112,15 +223,17 @@ pub(super) unsafe fn fetch(t: &Tiling, source: &Source, chunk: &Chunk, cursor: C
 unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
     let first = cursor.stage * t.stage_channels;
     let channels = t.in_per_group - first;
-    let plane = t.input_plane as usize;
-    let input = source.input.wrapping_add(first as usize * plane);
+    let input = source.input.wrapping_add(first as usize * t.input_plane as usize);
+    // Distances in registers once, not a register for each multiple of them.
+    let plane = hint::opaque(t.input_plane as u32) as usize;
+    let channel_bytes = hint::opaque(4 * t.channel_words);
     let slot = dynamic_shared_mem::<f32>().cast::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
     // The host knows the alignment of the rows to each other, not that of the first one.
     let wide = t.copy_words == 4 && input.addr().is_multiple_of(16);
     let mut copy = thread::thread_idx_x();
     while copy < t.copies {
-        // SAFETY: the table has that many words, and nobody writes to it any more.
-        let offset = unsafe { source.offsets.add(copy).load() };
+        // SAFETY: this thread wrote the entry.
+        let offset = unsafe { offsets().add(copy).load() };
         let inside = offset != OUTSIDE;
         let mut from = input.wrapping_add(if inside { offset as usize } else { 0 });
         let mut to = slot.add(copy * t.copy_words * 4);
@@ -142,8 +255,8 @@ unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
                         }
                     }
                 }
-                from = from.wrapping_add(plane);
-                to = to.add(t.channel_words * 4);
+                from = hint::opaque_pointer(from.wrapping_add(plane));
+                to = SharedPtr::from_address(hint::opaque(to.add(channel_bytes).address()));
             }
             channel += 8;
         }
@@ -159,15 +272,4 @@ unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
 pub(super) unsafe fn chunk(t: &Tiling, tables: *const [u32; 4], number: u32) -> Chunk {
     // SAFETY: the caller's promise.
     bytemuck::cast(unsafe { mem::load_readonly(tables.add((t.first_chunk_row + number * rows::<Chunk>()) as usize)) })
-}
-
-/// The first two rows of a pass: all but its slots.
-///
-/// # Safety
-/// The table has such a pass.
-#[inline(always)]
-pub(super) unsafe fn pass_head(tables: *const [u32; 4], number: u32) -> [[u32; 4]; 2] {
-    let row = tables.wrapping_add((number * rows::<Pass>()) as usize);
-    // SAFETY: the caller's promise.
-    unsafe { [mem::load_readonly(row), mem::load_readonly(row.add(1))] }
 }

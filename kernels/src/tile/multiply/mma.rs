@@ -2,11 +2,13 @@
 
 use cuda_std::{shared::SharedPtr, tensor_core, warp};
 
+use super::Product;
+
 /// Words of eight input channels by eight output channels, the unit of a packed weight.
 const BLOCK_WORDS: u32 = 64;
 
 /// The product so far.
-pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>([[[f32; 4]; BLOCKS]; SLOTS]);
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
 
 /// A slab in shared memory: the lane's first word of it.
 #[derive(Clone, Copy)]
@@ -26,11 +28,11 @@ impl Weights {
     }
 }
 
-impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BLOCKS, SLOTS, SPLIT> {
+impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn zero() -> Self {
+    pub(crate) unsafe fn new() -> Self {
         Self([[[0.0; 4]; BLOCKS]; SLOTS])
     }
 
@@ -64,18 +66,16 @@ impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BL
     #[inline(always)]
     pub(crate) unsafe fn finish(&mut self) {}
 
-    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
-    ///
-    /// # Safety
-    /// None here.
-    #[inline(always)]
-    pub(crate) unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
-        self.0[SLOT][BLOCK]
-    }
-
     /// Begins anew.
     #[inline(always)]
     pub(crate) fn empty(&mut self) {
         self.0 = [[[0.0; 4]; BLOCKS]; SLOTS];
+    }
+}
+
+impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
+    #[inline(always)]
+    unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
+        self.0[SLOT][BLOCK]
     }
 }

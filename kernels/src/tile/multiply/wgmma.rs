@@ -8,6 +8,7 @@ use core::arch::asm;
 
 use cuda_std::{shared::SharedPtr, tensor_core};
 
+use super::Product;
 use crate::tile::unrolled::unrolled;
 
 /// The descriptor's upper half: eight columns further on are 256 bytes, in units of 16.
@@ -20,8 +21,8 @@ const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 ///
 /// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
 /// was emptied overwrites its registers instead of adding to them.
-pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> {
-    /// Slots without a product so far, as bits; without `SPLIT`, where slots are never emptied, they begin as zeros.
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize> {
+    /// Slots without a product so far, as bits.
     empty: u32,
 }
 
@@ -82,23 +83,19 @@ macro_rules! product {
     };
 }
 
-impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BLOCKS, SLOTS, SPLIT> {
+impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Declares the registers. Once per kernel.
     ///
     /// # Safety
     /// Not in a loop, and not twice in a kernel: the declaration must not be copied.
     #[inline(always)]
-    pub(crate) unsafe fn zero() -> Self {
+    pub(crate) unsafe fn new() -> Self {
         unrolled!(SLOT in 0..SLOTS => {
             unrolled!(BLOCK in 0..BLOCKS => {
-                // SAFETY: declares and sets registers that have no other name.
+                // SAFETY: declares registers that have no other name.
                 unsafe {
                     asm!(
                         ".reg .f32 sum{slot}_{block}_<4>;",
-                        "mov.f32 sum{slot}_{block}_0, 0f00000000;",
-                        "mov.f32 sum{slot}_{block}_1, 0f00000000;",
-                        "mov.f32 sum{slot}_{block}_2, 0f00000000;",
-                        "mov.f32 sum{slot}_{block}_3, 0f00000000;",
                         slot = const SLOT,
                         block = const BLOCK,
                         options(nostack, preserves_flags)
@@ -106,7 +103,7 @@ impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BL
                 }
             });
         });
-        Self { empty: if SPLIT { u32::MAX } else { 0 } }
+        Self { empty: u32::MAX }
     }
 
     /// Makes the tensor cores wait for the registers that were written since the last product.
@@ -158,17 +155,21 @@ impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BL
         }
     }
 
-    /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
-    ///
-    /// # Safety
-    /// All products have been waited for.
+    /// Begins anew.
     #[inline(always)]
-    pub(crate) unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
+    pub(crate) fn empty(&mut self) {
+        self.empty = u32::MAX;
+    }
+}
+
+impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
+    #[inline(always)]
+    unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         if self.empty & 1 << SLOT != 0 {
             return [0.0; 4];
         }
         let (a, b, c, d);
-        // SAFETY: the registers were declared by `zero`.
+        // SAFETY: the registers were declared by `new`.
         unsafe {
             asm!(
                 "mov.f32 {a}, sum{slot}_{block}_0;",
@@ -185,11 +186,5 @@ impl<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool> Accumulators<BL
             );
         }
         [a, b, c, d]
-    }
-
-    /// Begins anew.
-    #[inline(always)]
-    pub(crate) fn empty(&mut self) {
-        self.empty = u32::MAX;
     }
 }

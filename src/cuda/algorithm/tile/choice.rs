@@ -30,8 +30,14 @@ const L2_BYTES: f64 = 32.0;
 /// Bytes per cycle that the memory of the device delivers to all multiprocessors.
 const MEMORY_BYTES: f64 = 2500.0;
 
-/// Cycles from the start of a block to its first product, and from its last one to its end.
-const LATENCY: f64 = 4000.0;
+/// Cycles from the start of the kernel to the first product, and from the last one to the end.
+const LATENCY: f64 = 6000.0;
+
+/// Cycles that a stage takes besides its work: waiting at the barrier for the slowest warp, and for the first fragment.
+const STAGE_LATENCY: f64 = 400.0;
+
+/// Cycles that the end of a job takes besides its work.
+const STORE_LATENCY: f64 = 1500.0;
 
 /// The cheapest layout for a task, or why there is none.
 pub(super) fn cut(task: &Task) -> Result<Layout, Unsupported> {
@@ -96,13 +102,13 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let mut cuts = Vec::new();
     for variant in tile::VARIANTS.iter().filter(|variant| variant.split == split) {
-        for (interleaved, row_axis) in slot_uses(variant, phases, positions) {
+        for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
             for &extents in &boxes {
                 let stage_blocks =
                     [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
                 cuts.extend(stage_blocks.map(|stage_blocks| Cut {
                     variant,
-                    interleaved,
+                    phases: phase_slots,
                     row_axis,
                     extents,
                     stage_blocks: stage_blocks as u32,
@@ -113,15 +119,17 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     cuts
 }
 
-/// What the slots of a kernel can be used for: how many are phases of the last axis, and along which axis the others lie.
-fn slot_uses(variant: &Variant, phases: &[Vec<Phase>; 3], positions: [usize; 3]) -> Vec<(u32, usize)> {
-    let together = phases[2].len().min(variant.slots as usize) as u32;
+/// What the slots of a kernel can be used for: how many are phases of each axis, and along which axis the others lie.
+fn slot_uses(variant: &Variant, phases: &[Vec<Phase>; 3], positions: [usize; 3]) -> Vec<([u32; 3], usize)> {
+    let choices = |axis: usize, most: u32| BTreeSet::from([1, (phases[axis].len() as u32).min(most)]);
     let mut uses = BTreeSet::new();
-    for interleaved in [1, together] {
-        if variant.slots / interleaved == 1 {
-            uses.insert((interleaved, 2));
-        } else {
-            uses.extend((0..3).filter(|&axis| positions[axis] > 1 || axis == 2).map(|axis| (interleaved, axis)));
+    for x in choices(2, variant.slots) {
+        for y in choices(1, variant.slots / x) {
+            for z in choices(0, variant.slots / x / y) {
+                let rows = variant.slots / (x * y * z);
+                let axes = (0..3).filter(|&axis| axis == 2 || rows > 1 && positions[axis] > 1);
+                uses.extend(axes.map(|axis| ([z, y, x], axis)));
+            }
         }
     }
     uses.into_iter().collect()
@@ -173,7 +181,7 @@ impl Work {
         let mut work =
             Self { fragments: f64::from(cut.stage_blocks), products: f64::from(cut.stage_blocks), slabs: 0.0 };
         for axis in 0..3 {
-            let together = if axis == 2 { cut.interleaved as usize } else { 1 };
+            let together = cut.phases[axis] as usize;
             let rows = if axis == cut.row_axis { cut.rows() } else { 1 };
             let distance = if axis == 2 { cut.extents[3] } else { 1 };
             let taps: usize = layout.phases[axis].iter().map(|phase| phase.taps).sum();
@@ -199,45 +207,79 @@ fn distinct_reads(axis: &Axis, phases: &[Phase], rows: u32, distance: u32) -> us
     reads.len()
 }
 
+/// How often, on average, the lanes of a warp that load a fragment have to take turns because they want the same bank.
+fn bank_conflicts(layout: &Layout) -> f64 {
+    let [_, box_z, box_y, box_x] = layout.cut.extents;
+    let positions = layout.cut.extents.iter().product::<u32>();
+    let word = |row: u32| {
+        let row = if row < positions { row } else { 0 };
+        let (x, y, z, n) = (row % box_x, row / box_x % box_y, row / box_x / box_y % box_z, row / box_x / box_y / box_z);
+        let slice = n * layout.halo[0] + z * layout.cut.step(0);
+        (slice * layout.halo[1] + y * layout.cut.step(1)) * layout.pitch + x
+    };
+    let turns = (0..ROWS / 8).map(|eight| {
+        let mut words: [BTreeSet<u32>; 32] = Default::default();
+        for lane in 0..32 {
+            let word = word(eight * 8 + lane / 4) + lane % 4 * layout.channel_words;
+            words[word as usize % 32].insert(word);
+        }
+        words.iter().map(BTreeSet::len).max().unwrap_or(1) as f64
+    });
+    turns.sum::<f64>() / f64::from(ROWS / 8)
+}
+
+/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
+fn row_bytes(words: f64) -> f64 {
+    4.0 * words + 28.0
+}
+
 /// Cycles that a layout is estimated to take; `None` if it does not fit.
 fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let problem = &task.problem;
-    let Cut { variant, stage_blocks, .. } = layout.cut;
-    let blocks = layout.blocks(problem.groups());
-    if blocks > i32::MAX as u64 {
-        return None;
-    }
+    let Cut { variant, stage_blocks, phases, extents, .. } = layout.cut;
+    let jobs = layout.jobs(problem.groups());
     let work = Work::new(problem, layout);
     let passes = layout.passes() as f64;
-    let shared = layout.shared(2, layout.chunk_slabs().min(work.slabs as u32).max(1)).total;
-    if shared > task.target.shared_bytes {
+    let shared = layout.shared(2, layout.chunk_slabs().min(work.slabs as u32).max(1));
+    if shared.total > task.target.shared_bytes || jobs >= 1 << 31 {
         return None;
     }
-    let resident = ((227 << 10) / (shared + 1024)).clamp(1, 2);
+    let resident = layout.resident(&shared);
 
-    // Per stage of a block, on average over the passes.
+    // Per stage of a job, on average over the passes.
     let columns = f64::from(variant.channels);
-    let (factors, loads) = if variant.split { (3.0, 12.0) } else { (1.0, 4.0) };
+    let (factors, loads) = if variant.split { (3.0, 10.0) } else { (1.0, 2.0) };
     let fragments = work.fragments / passes * WARP_GROUPS;
     let products = work.products / passes * WARP_GROUPS;
-    let input_bytes = f64::from(layout.copies() * layout.copy_words * 32 * stage_blocks);
+    let channels = f64::from(8 * stage_blocks);
+    let rows = f64::from(extents[0] * layout.halo[0] * layout.halo[1]);
+    let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs / passes * f64::from(layout.slab_bytes());
     let tensor = products * factors * (columns / 2.0).max(LEAST_PRODUCT);
-    let shared_memory = fragments * 16.0 + products * factors * columns / 4.0 + (input_bytes + weight_bytes) / 128.0;
-    let copies =
-        f64::from(layout.copies() * 8 * stage_blocks) / 32.0 / 4.0 * 4.0 + weight_bytes / 16.0 / 32.0 / 4.0 * 4.0;
-    let issue = fragments * (12.0 + loads) + products * factors * 8.0 + copies;
-    let cache = (input_bytes + weight_bytes) / L2_BYTES;
-    let busiest = tensor.max(shared_memory).max(issue).max(cache);
-    let stage = busiest + 0.05 * (tensor + shared_memory + issue + cache) + 300.0 / f64::from(resident);
+    let staged_bytes = copies * f64::from(4 * layout.copy_words) * channels + weight_bytes;
+    let shared_memory =
+        fragments * 16.0 * bank_conflicts(layout) + products * factors * columns / 4.0 + staged_bytes / 128.0;
+    let fetches = (copies / f64::from(tile::THREADS)).ceil() * (10.0 + channels * 3.0) + weight_bytes / 4096.0 * 6.0;
+    let issue = fragments * (18.0 + loads) + products * factors * 4.0 + fetches * WARP_GROUPS;
+    let cache = (rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes) / L2_BYTES;
+    let stage = tensor.max(shared_memory).max(issue).max(cache) + 0.1 * (tensor + shared_memory + issue + cache);
+    let stage = stage + STAGE_LATENCY / f64::from(resident);
 
-    let outputs = f64::from(variant.slots * ROWS * variant.channels);
-    let store = outputs / 32.0 * 5.0 / 4.0;
-    let block = stage * f64::from(layout.stages) * if work.products > 0.0 { 1.0 } else { 0.0 } + store;
+    // The end of a job.
+    let outputs = f64::from(variant.slots * ROWS) * columns;
+    let neighbours = if phases[2] as usize >= layout.phases[2].len() { f64::from(extents[3] * phases[2]) } else { 1.0 };
+    let stored_bytes = outputs / neighbours * row_bytes(neighbours);
+    let store = (outputs / 32.0 * 4.0 / 4.0).max(stored_bytes / L2_BYTES) + STORE_LATENCY / f64::from(resident);
+
+    let stages = if work.products > 0.0 { f64::from(layout.stages) } else { 0.0 };
+    let job = stage * stages + store;
     let at_once = f64::from(task.target.multiprocessors * resident);
-    let waves = blocks as f64 / at_once;
-    let waves = if waves < 4.0 { waves.ceil() } else { waves };
-    let busy = waves * (block * f64::from(resident) + LATENCY);
-    let moved = problem.elements_moved() * 4.0 / MEMORY_BYTES;
-    Some(busy.max(moved) + 0.1 * busy)
+    let rounds = jobs as f64 / at_once;
+    let rounds = if rounds < 8.0 { rounds.ceil() } else { rounds + 0.5 };
+    let busy = rounds * job * f64::from(resident) + LATENCY;
+    let waste = stored_bytes / (outputs * 4.0);
+    let output = problem.output_shape().len() as f64 * 4.0 * (1.0 + (waste - 1.0) * 0.5);
+    let input = problem.input_shape().len() as f64 * 4.0;
+    let moved = (input + output) / MEMORY_BYTES;
+    Some(busy.max(moved) + 0.1 * busy + 0.1 * moved)
 }

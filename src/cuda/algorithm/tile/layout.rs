@@ -9,20 +9,27 @@ use crate::{Axis, Phase, Problem};
 /// The rings and the staged output begin at multiples of this many bytes.
 const ALIGN: u32 = 128;
 
-/// A chunk of weights ends where another cluster of steps would exceed this many bytes.
+/// A chunk of weights ends where another cluster of products would exceed this many bytes.
 const CHUNK_BYTES: u32 = 24 << 10;
 
 /// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight channels, where
 /// chunks allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
 
+/// Shared memory of a multiprocessor, on compute capability 9.0.
+const MULTIPROCESSOR_BYTES: u32 = 228 << 10;
+
+/// Shared memory that the system takes for each block.
+const RESERVED_BYTES: u32 = 1 << 10;
+
 /// The choices that are open when a problem is divided into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     /// The kernel: output channels of a tile, slots, precision.
     pub(super) variant: &'static Variant,
-    /// Slots that are phases of the last axis. The others are neighbouring positions of `row_axis`.
-    pub(super) interleaved: u32,
+    /// Slots that are phases: along z, y and x. Those along x are neighbours in the output. The rest of the slots are neighbouring
+    /// positions of `row_axis`.
+    pub(super) phases: [u32; 3],
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
     /// Positions of the tile for each slot: samples, z, y, x.
@@ -34,10 +41,8 @@ pub(super) struct Cut {
 /// A pass: the phases that a block computes.
 #[derive(Clone, Debug)]
 pub(super) struct PassPhases {
-    /// The phase along z and y.
-    pub(super) outer: [usize; 2],
-    /// The first phase along x, of as many as are interleaved.
-    pub(super) first_x: usize,
+    /// The first phase along each axis, of as many as are slots.
+    pub(super) first: [usize; 3],
 }
 
 /// What follows from a cut.
@@ -70,13 +75,14 @@ pub(super) struct Shared {
     pub(super) input_start: u32,
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
+    pub(super) output_start: u32,
     pub(super) total: u32,
 }
 
 impl Cut {
     /// Neighbouring positions of the row axis that are slots.
     pub(super) fn rows(&self) -> u32 {
-        self.variant.slots / self.interleaved
+        self.variant.slots / self.phases.iter().product::<u32>()
     }
 
     /// How many slots lie between neighbouring positions of the box along an axis.
@@ -97,7 +103,7 @@ impl Layout {
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
         let positions = phases.each_ref().map(|phases| phases[0].positions as u32);
         let tiles = [0, 1, 2].map(|axis| positions[axis].div_ceil(reach[axis]));
-        let spans = [0, 1, 2].map(|axis| span(&axes[axis], &phases[axis], cut.interleaved as usize, axis == 2));
+        let spans = [0, 1, 2].map(|axis| span(&axes[axis], &phases[axis], cut.phases[axis] as usize));
         let wide_copies = axes[2].input.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
         let halo = [0, 1, 2].map(|axis| (u64::from(reach[axis]) + spans[axis] - 1).try_into().ok());
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
@@ -122,18 +128,27 @@ impl Layout {
         })
     }
 
-    /// Number of passes: of combinations of a phase along z, one along y, and as many along x as are interleaved.
+    /// Passes along each axis: groups of as many phases as are slots.
+    fn passes_along(&self) -> [usize; 3] {
+        [0, 1, 2].map(|axis| self.phases[axis].len().div_ceil(self.cut.phases[axis] as usize))
+    }
+
+    /// Number of passes.
     pub(super) fn passes(&self) -> usize {
-        let [z, y, x] = self.phases.each_ref().map(Vec::len);
-        z * y * x.div_ceil(self.cut.interleaved as usize)
+        self.passes_along().iter().product()
     }
 
     /// The phases of a pass.
     pub(super) fn pass(&self, number: usize) -> PassPhases {
-        let [_, y, x] = self.phases.each_ref().map(Vec::len);
-        let groups = x.div_ceil(self.cut.interleaved as usize);
-        let (outer, group) = (number / groups, number % groups);
-        PassPhases { outer: [outer / y, outer % y], first_x: group * self.cut.interleaved as usize }
+        let [_, y, x] = self.passes_along();
+        let groups = [number / x / y, number / x % y, number % x];
+        PassPhases { first: [0, 1, 2].map(|axis| groups[axis] * self.cut.phases[axis] as usize) }
+    }
+
+    /// The phases of a pass along an axis.
+    pub(super) fn phases_of(&self, pass: &PassPhases, axis: usize) -> &[Phase] {
+        let phases = &self.phases[axis];
+        &phases[pass.first[axis]..phases.len().min(pass.first[axis] + self.cut.phases[axis] as usize)]
     }
 
     /// Copies of a staged channel.
@@ -157,35 +172,49 @@ impl Layout {
         products >= PROMOTE_AFTER / 2
     }
 
-    /// Blocks of the grid.
-    pub(super) fn blocks(&self, groups: usize) -> u64 {
+    /// Jobs: a pass over a tile of positions and output channels, each.
+    pub(super) fn jobs(&self, groups: usize) -> u64 {
         let tiles: u64 = self.tiles.iter().map(|&tiles| u64::from(tiles)).product();
         tiles * u64::from(self.channel_tiles) * self.passes() as u64 * groups as u64
+    }
+
+    /// Blocks that a multiprocessor runs at a time.
+    pub(super) fn resident(&self, shared: &Shared) -> u32 {
+        // Of the registers there are enough for two.
+        (MULTIPROCESSOR_BYTES / (shared.total + RESERVED_BYTES)).clamp(1, 2)
     }
 
     /// Shared memory for rings with that many inputs, and chunks of at most that many slabs.
     pub(super) fn shared(&self, input_ring: u32, chunk_slabs: u32) -> Shared {
         let Cut { variant, stage_blocks, .. } = self.cut;
-        let input_start = (4 * (variant.channels + self.copies())).next_multiple_of(ALIGN);
+        let input_start = (4 * self.copies()).next_multiple_of(ALIGN);
         let input_bytes = 4 * 8 * stage_blocks * self.channel_words;
         let weight_start = (input_start + input_ring * input_bytes).next_multiple_of(ALIGN);
-        let rings = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();
-        let output = input_start + 4 * tile::output_words(variant.channels, variant.slots);
-        Shared { input_start, input_bytes, weight_start, total: rings.max(output) }
+        let output_start = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();
+        let total = output_start + 4 * tile::output_words(variant.slots);
+        Shared { input_start, input_bytes, weight_start, output_start, total }
     }
 }
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { interleaved, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
-        let axis = ["z", "y", "x"][row_axis];
-        write!(f, "{n}x{z}x{y}x{x}, {} rows along {axis}, {interleaved} phases, {stage_blocks} blocks", self.cut.rows())
+        let Cut { phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
+        let [rows, channels] = [self.cut.rows(), 8 * stage_blocks];
+        write!(f, "on {n}x{z}x{y}x{x} positions")?;
+        if rows > 1 {
+            write!(f, " times {rows} along {}", ["z", "y", "x"][row_axis])?;
+        }
+        if let [1, 1, 1] = phases {
+        } else {
+            let [z, y, x] = phases;
+            write!(f, ", {z}x{y}x{x} phases")?;
+        }
+        write!(f, ", {channels} channels at a time")
     }
 }
 
 /// The most input positions between the first and the last one that a position of a pass reads, both included.
-fn span(axis: &Axis, phases: &[Phase], interleaved: usize, is_last: bool) -> u64 {
-    let together = if is_last { interleaved } else { 1 };
+fn span(axis: &Axis, phases: &[Phase], together: usize) -> u64 {
     let spans = phases.chunks(together).map(|phases| match reads(axis, phases) {
         Some((first, last)) => (last - first) as u64 + 1,
         None => 1,

@@ -46,13 +46,15 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
         packing.words.into(),
         vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight],
     );
+    let at_once = task.target.multiprocessors * layout.resident(&tables.shared);
+    let workers = layout.jobs(task.problem.groups()).min(at_once.into()) as u32;
     let compute = Launch {
         kernel: layout.cut.variant.kernel,
-        blocks: layout.blocks(task.problem.groups()) as u32,
+        blocks: workers,
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         arguments: vec![
-            Argument::value(&tables.tiling(&task.problem, layout)),
+            Argument::value(&tables.tiling(&task.problem, layout, workers)),
             Argument::Table(0),
             Input,
             PackedWeight,
@@ -62,7 +64,7 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
     };
     let mut rows = Table::new(&tables.passes);
     rows.extend(&tables.chunks);
-    rows.extend(&tables.steps);
+    rows.extend(&tables.runs);
     Recipe {
         tables: vec![rows, Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },

@@ -1,11 +1,11 @@
-//! From a layout to what the tile kernels are told: the tables of passes, chunks, steps and slabs, and the parameters.
+//! From a layout to what the tile kernels are told: the tables of passes, chunks, runs and slabs, and the parameters.
 
 use std::collections::BTreeMap;
 
 use bytemuck::Zeroable;
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, MOST_SLOTS, Packing, Pass, Slab, Step, Tiling},
+    tile::{Chunk, MOST_SLOTS, Packing, Pass, Run, Slab, Tiling},
 };
 
 use super::layout::{Layout, PassPhases, Shared, reads};
@@ -15,7 +15,7 @@ use crate::Problem;
 pub(super) struct Tables {
     pub(super) passes: Vec<Pass>,
     pub(super) chunks: Vec<Chunk>,
-    pub(super) steps: Vec<Step>,
+    pub(super) runs: Vec<Run>,
     /// The slabs of a stage.
     pub(super) slabs: Vec<Slab>,
     pub(super) input_ring: u32,
@@ -40,7 +40,7 @@ impl Tables {
         let mut tables = Self {
             passes: Vec::new(),
             chunks: Vec::new(),
-            steps: Vec::new(),
+            runs: Vec::new(),
             slabs: Vec::new(),
             input_ring: 2,
             shared: layout.shared(0, 0),
@@ -80,41 +80,42 @@ impl Tables {
 
     /// Gathers clusters to chunks.
     fn add_chunks(&mut self, layout: &Layout, first_slab: u32, clusters: impl Iterator<Item = Vec<Product>>) {
-        let mut products = 0;
-        let mut open: Option<Chunk> = None;
+        let mut since_promotion = 0;
+        let mut open = OpenChunk::default();
         for cluster in clusters {
             let slabs = distinct_slabs(&cluster);
-            if let Some(chunk) = open.take_if(|chunk| chunk.slabs + slabs.len() as u32 > layout.chunk_slabs()) {
-                self.close_chunk(layout, chunk, &mut products);
+            if !open.slabs.is_empty() && open.slabs.len() + slabs.len() > layout.chunk_slabs() as usize {
+                self.close_chunk(layout, first_slab, std::mem::take(&mut open), &mut since_promotion);
             }
-            let chunk = open.get_or_insert_with(|| Chunk {
-                first_step: self.steps.len() as u32,
-                first_slab: self.slabs.len() as u32 - first_slab,
-                ..Chunk::zeroed()
-            });
-            let steps = steps(layout, &cluster, &slabs, chunk.slabs);
-            chunk.slabs += slabs.len() as u32;
-            chunk.steps += steps.len() as u32;
-            self.slabs.extend(slabs.iter().map(|&(tap, channel)| Slab { tap, channel, padding: [0; 2] }));
-            self.steps.extend(steps);
+            open.products.extend(cluster);
+            open.slabs.extend(slabs);
         }
-        if let Some(chunk) = open {
-            self.close_chunk(layout, chunk, &mut products);
+        if !open.slabs.is_empty() {
+            self.close_chunk(layout, first_slab, open, &mut since_promotion);
         }
     }
 
-    fn close_chunk(&mut self, layout: &Layout, mut chunk: Chunk, products: &mut u32) {
-        self.chunk_slabs = self.chunk_slabs.max(chunk.slabs);
-        *products += chunk.slabs;
-        if layout.cut.variant.split && layout.promotes(*products) {
-            chunk.slabs |= Chunk::PROMOTE;
-            *products = 0;
+    fn close_chunk(&mut self, layout: &Layout, first_slab: u32, open: OpenChunk, since_promotion: &mut u32) {
+        let count = open.slabs.len() as u32;
+        self.chunk_slabs = self.chunk_slabs.max(count);
+        *since_promotion += count;
+        let promotes = layout.cut.variant.split && layout.promotes(*since_promotion);
+        if promotes {
+            *since_promotion = 0;
         }
-        self.chunks.push(chunk);
+        let runs = open.runs(layout);
+        self.chunks.push(Chunk {
+            first_run: self.runs.len() as u32,
+            runs: runs.len() as u32,
+            first_slab: self.slabs.len() as u32 - first_slab,
+            slabs: count | if promotes { Chunk::PROMOTE } else { 0 },
+        });
+        self.runs.extend(runs);
+        self.slabs.extend(open.slabs.iter().map(|&(tap, channel)| Slab { tap, channel, padding: [0; 2] }));
     }
 
-    /// The parameters of the tile kernel.
-    pub(super) fn tiling(&self, problem: &Problem<3>, layout: &Layout) -> Tiling {
+    /// The parameters of the tile kernel for that many blocks.
+    pub(super) fn tiling(&self, problem: &Problem<3>, layout: &Layout, workers: u32) -> Tiling {
         let axes = problem.axes();
         let divisor = |value: u32| Divisor::new(value.into());
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
@@ -135,7 +136,9 @@ impl Tables {
             halo_x: divisor(layout.pitch / layout.copy_words),
             halo_y: divisor(layout.halo[1]),
             halo_z: divisor(layout.halo[0]),
-            interleaved: divisor(layout.cut.interleaved),
+            interleaved: divisor(layout.cut.phases[2]),
+            workers,
+            jobs: layout.jobs(problem.groups()) as u32,
             input_plane: input_plane as u64,
             output_plane: output_plane as u64,
             input_sample: (input_plane * problem.in_channels()) as u64,
@@ -154,6 +157,7 @@ impl Tables {
             channel_words: layout.channel_words,
             copy_words: layout.copy_words,
             copies: layout.copies(),
+            tile_channels: layout.cut.variant.channels,
             stage_channels: 8 * layout.cut.stage_blocks,
             stages: layout.stages,
             stage_slabs: self.slabs.len() as u32,
@@ -162,8 +166,9 @@ impl Tables {
             weight_bytes: self.chunk_slabs * layout.slab_bytes(),
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
+            output_start: self.shared.output_start,
             first_chunk_row: pass_rows as u32,
-            first_step_row: (pass_rows + self.chunks.len()) as u32,
+            first_run_row: (pass_rows + self.chunks.len()) as u32,
             padding: 0,
         }
     }
@@ -194,20 +199,18 @@ impl Tables {
 /// The input position where the staged rows of a pass begin, for a tile at the origin.
 fn origin(problem: &Problem<3>, layout: &Layout, pass: &PassPhases) -> [i64; 3] {
     let axes = problem.axes();
-    let [z, y] = [0, 1].map(|axis| &layout.phases[axis][pass.outer[axis]..=pass.outer[axis]]);
-    let last = layout.phases[2].len().min(pass.first_x + layout.cut.interleaved as usize);
-    let x = &layout.phases[2][pass.first_x..last];
-    let first = |axis: usize, phases| reads(&axes[axis], phases).map_or(0, |(first, _)| first);
+    let first = |axis: usize| reads(&axes[axis], layout.phases_of(pass, axis)).map_or(0, |(first, _)| first);
     let words = i64::from(layout.copy_words);
-    [first(0, z), first(1, y), first(2, x).div_euclid(words) * words]
+    [first(0), first(1), first(2).div_euclid(words) * words]
 }
 
-/// The phases of a slot: along z, y and x; and the number of its row.
+/// The phases of a slot along each axis, and the number of its row. Phases along x are the fastest.
 fn slot_phases(layout: &Layout, pass: &PassPhases, slot: usize) -> Option<([usize; 3], usize)> {
-    let interleaved = layout.cut.interleaved as usize;
-    let (row, x) = (slot / interleaved, pass.first_x + slot % interleaved);
-    let exists = row < layout.cut.rows() as usize && x < layout.phases[2].len();
-    exists.then_some(([pass.outer[0], pass.outer[1], x], row))
+    let [z, y, x] = layout.cut.phases.map(|phases| phases as usize);
+    let (row, within) = (slot / (x * y * z), [slot / x / y % z, slot / x % y, slot % x]);
+    let phases = [0, 1, 2].map(|axis| pass.first[axis] + within[axis]);
+    let exists = row < layout.cut.rows() as usize && (0..3).all(|axis| phases[axis] < layout.phases[axis].len());
+    exists.then_some((phases, row))
 }
 
 /// How far a row of slots is displaced along its axis.
@@ -274,20 +277,60 @@ fn distinct_slabs(cluster: &[Product]) -> Vec<(u32, u32)> {
     slabs
 }
 
-/// The steps of a cluster, one for each fragment. `staged` slabs come before those of the cluster.
-fn steps(layout: &Layout, cluster: &[Product], slabs: &[(u32, u32)], staged: u32) -> Vec<Step> {
-    let mut steps: BTreeMap<[i64; 4], Step> = BTreeMap::new();
-    let units = layout.slab_bytes() / 16;
-    for product in cluster {
-        let step = steps
-            .entry(product.fragment)
-            .or_insert_with(|| Step { offset: fragment_offset(layout, product.fragment), ..Step::zeroed() });
-        let slab = slabs.binary_search(&product.slab).expect("all slabs of the cluster are listed") as u32;
-        debug_assert!(product.slot < MOST_SLOTS);
-        step.slots |= 1 << product.slot;
-        step.slabs[product.slot] = ((staged + slab) * units) as u16;
+/// A chunk in the making: products, and slabs in the order in which they are staged.
+#[derive(Default)]
+struct OpenChunk {
+    products: Vec<Product>,
+    slabs: Vec<(u32, u32)>,
+}
+
+impl OpenChunk {
+    /// The steps, one for each fragment, those along x in a row; gathered to runs.
+    fn runs(&self, layout: &Layout) -> Vec<Run> {
+        let units = layout.slab_bytes() / 16;
+        let places = self.slabs.iter().enumerate().map(|(number, slab)| (slab, number as u32 * units));
+        let places: BTreeMap<_, _> = places.collect();
+        let mut steps: BTreeMap<[i64; 4], Run> = BTreeMap::new();
+        for product in &self.products {
+            let step = steps.entry(product.fragment).or_insert_with(|| Run {
+                offset: fragment_offset(layout, product.fragment),
+                steps: 1,
+                slabs: [Run::NO_SLAB; MOST_SLOTS],
+                ..Run::zeroed()
+            });
+            step.slabs[product.slot] = places[&product.slab] as u16;
+        }
+        let mut runs = Vec::new();
+        for step in steps.into_values() {
+            append(&mut runs, step);
+        }
+        runs
     }
-    steps.into_values().collect()
+}
+
+/// Appends a step to the runs of a chunk: to the last run, if it goes on like that.
+fn append(runs: &mut Vec<Run>, step: Run) {
+    if let Some(run) = runs.last_mut()
+        && let Some(slab_step) = slab_step(run, &step)
+    {
+        let offset_step = step.offset as i32 - (run.offset as i32 + (run.steps as i32 - 1) * run.offset_step);
+        if run.steps == 1 || (offset_step, slab_step) == (run.offset_step, run.slab_step) {
+            *run = Run { offset_step, slab_step, steps: run.steps + 1, ..*run };
+            return;
+        }
+    }
+    runs.push(step);
+}
+
+/// How far the slabs of a step lie behind those of the last step of a run, if they belong to the same slots and all lie equally far.
+fn slab_step(run: &Run, step: &Run) -> Option<i32> {
+    let mut distances = run.slabs.iter().zip(&step.slabs).filter_map(|(&first, &slab)| match (first, slab) {
+        (Run::NO_SLAB, Run::NO_SLAB) => None,
+        (Run::NO_SLAB, _) | (_, Run::NO_SLAB) => Some(None),
+        (first, slab) => Some(Some(i32::from(slab) - i32::from(first) - (run.steps as i32 - 1) * run.slab_step)),
+    });
+    let distance = distances.next()??;
+    distances.all(|other| other == Some(distance)).then_some(distance)
 }
 
 /// Where a fragment begins in the staged input, in bytes.

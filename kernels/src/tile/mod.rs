@@ -41,7 +41,7 @@ use crate::index::Index;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
 use parameters::rows;
-pub use parameters::{Chunk, MOST_SLOTS, Packing, Pass, Run, Slab, Tiling};
+pub use parameters::{Chunk, MOST_SLOTS, MOST_TAPS, Packing, Pass, Run, Slab, Tiling};
 use place::{PassHead, Place};
 use rounding::{round_to_tf32, split};
 use stage::{Cursor, Operands, Prefetch, RING};
@@ -182,57 +182,124 @@ unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     staged: &Staged,
     chunk: &Chunk,
 ) {
-    let last = chunk.first_run + chunk.runs - 1;
-    let mut number = chunk.first_run;
-    // SAFETY: the table has the chunk's runs, whose fragments lie within the staged input, and whose slabs within the staged weights.
-    unsafe {
-        let mut next = load_run(t, tables, number);
-        let mut next_rows = staged.input.shifted(next.offset).load();
-        while number <= last {
-            let run = next;
-            number += 1;
-            next = load_run(t, tables, number.min(last));
-            let (mut offset, mut weight, mut left) = (run.offset, staged.weight, run.steps);
-            while left > 0 {
-                let rows = next_rows;
-                left -= 1;
-                // The next fragment is on its way while this one is multiplied.
-                offset = if left > 0 { offset.wrapping_add_signed(run.offset_step) } else { next.offset };
-                next_rows = staged.input.shifted(offset).load();
-                multiply::<BLOCKS, SLOTS, SPLIT>(accumulators, &run.slabs, rows, weight);
-                weight = weight.add(run.slab_step as u32);
+    for number in 0..chunk.runs {
+        // SAFETY: the table has the chunk's runs, whose fragments lie within the staged input, and whose slabs within the staged weights.
+        unsafe {
+            let run = load_run(t, tables, chunk.first_run + number);
+            match run.taps {
+                0 => sparse::<BLOCKS, SLOTS, SPLIT>(accumulators, staged, &run),
+                1 => dense::<BLOCKS, SLOTS, SPLIT, 1>(accumulators, staged, &run),
+                2 => dense::<BLOCKS, SLOTS, SPLIT, 2>(accumulators, staged, &run),
+                _ => dense::<BLOCKS, SLOTS, SPLIT, 3>(accumulators, staged, &run),
             }
         }
     }
 }
 
-/// Multiplies a fragment by the weights of each of its slots.
+/// Adds the products of a dense run.
 #[inline(always)]
-unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const TAPS: usize>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
-    slabs: &[u16; MOST_SLOTS],
-    rows: [f32; 4],
-    weight: Weights,
+    staged: &Staged,
+    run: &Run,
 ) {
-    let small_parts = slab_bytes(8 * BLOCKS as u32, false) / 16;
-    let parts = rows.map(split);
-    let large = if SPLIT { parts.map(|(large, _)| large) } else { rows.map(round_to_tf32) };
-    let small = parts.map(|(_, small)| small);
+    let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
+    let mut weight = staged.weight.add(run.first_slab);
+    let mut first = run.offset;
+    let mut left = run.steps;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut rows = staged.input.shifted(first).load();
+        while left > 0 {
+            left -= 1;
+            let mut offset = first;
+            first = first.wrapping_add(if left > 0 { run.offset_step as u32 } else { 0 });
+            unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1 => {
+                let factors = Factors::<SPLIT>::new(rows);
+                // The next fragment is on its way while this one is multiplied.
+                offset = if FRAGMENT + 2 < SLOTS + TAPS { offset.wrapping_add(run.row_step) } else { first };
+                rows = staged.input.shifted(offset).load();
+                accumulators.begin();
+                unrolled!(SLOT in 0..SLOTS => {
+                    if SLOT <= FRAGMENT && FRAGMENT < SLOT + TAPS {
+                        let tap = FRAGMENT - SLOT;
+                        let slab = weight.add(tap as u32 * slab_units);
+                        multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors, slab, tap > 0);
+                    }
+                });
+                accumulators.finish();
+            });
+            weight = weight.add(run.slab_step as u32);
+        }
+    }
+}
+
+/// Adds the products of a sparse run.
+#[inline(always)]
+unsafe fn sparse<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    staged: &Staged,
+    run: &Run,
+) {
+    let mut weight = staged.weight;
+    let mut offset = run.offset;
+    let mut left = run.steps;
     // SAFETY: the caller's promise; the conditions are the same for all lanes.
     unsafe {
-        accumulators.begin();
-        unrolled!(SLOT in 0..SLOTS => {
-            let slab = slabs[SLOT % MOST_SLOTS];
-            if slab != Run::NO_SLAB {
-                let slab = weight.add(u32::from(slab));
-                if SPLIT {
-                    accumulators.add_product::<SLOT>(small, slab);
-                    accumulators.add_product::<SLOT>(large, slab.add(small_parts));
+        let mut rows = staged.input.shifted(offset).load();
+        while left > 0 {
+            left -= 1;
+            let factors = Factors::<SPLIT>::new(rows);
+            offset = offset.wrapping_add(if left > 0 { run.offset_step as u32 } else { 0 });
+            rows = staged.input.shifted(offset).load();
+            accumulators.begin();
+            unrolled!(SLOT in 0..SLOTS => {
+                let slab = run.slabs[SLOT % MOST_SLOTS];
+                if slab != Run::NO_SLAB {
+                    multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors, weight.add(slab.into()), false);
                 }
-                accumulators.add_product::<SLOT>(large, slab);
-            }
-        });
-        accumulators.finish();
+            });
+            accumulators.finish();
+            weight = weight.add(run.slab_step as u32);
+        }
+    }
+}
+
+/// A fragment as tensor cores take it.
+struct Factors<const SPLIT: bool> {
+    /// Rounded, or the large parts.
+    large: [f32; 4],
+    small: [f32; 4],
+}
+
+impl<const SPLIT: bool> Factors<SPLIT> {
+    #[inline(always)]
+    fn new(rows: [f32; 4]) -> Self {
+        if SPLIT {
+            let parts = rows.map(split);
+            Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
+        } else {
+            Self { large: rows.map(round_to_tf32), small: [0.0; 4] }
+        }
+    }
+}
+
+/// Adds the product of a fragment and a slab to a slot; if it is `later` than another one of the same step, there is a sum already.
+#[inline(always)]
+unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const SLOT: usize>(
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    factors: &Factors<SPLIT>,
+    slab: Weights,
+    later: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        accumulators.add_product::<SLOT>(factors.large, slab, later);
+        if SPLIT {
+            let small_parts = slab.add(slab_bytes(8 * BLOCKS as u32, false) / 16);
+            accumulators.add_product::<SLOT>(factors.large, small_parts, true);
+            accumulators.add_product::<SLOT>(factors.small, slab, true);
+        }
     }
 }
 
@@ -241,8 +308,7 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
     let row = tables.wrapping_add((t.first_run_row + number * rows::<Run>()) as usize);
     // SAFETY: the caller's promise.
-    let entry = unsafe { [mem::load_readonly(row), mem::load_readonly(row.add(1))] };
-    bytemuck::cast(entry)
+    bytemuck::cast(unsafe { [mem::load_readonly(row), mem::load_readonly(row.add(1)), mem::load_readonly(row.add(2))] })
 }
 
 /// Makes the kernel of a number of output channels and slots, in one precision.

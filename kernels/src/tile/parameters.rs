@@ -10,6 +10,9 @@ use crate::index::Divisor;
 /// The most accumulator slots of a kernel.
 pub const MOST_SLOTS: usize = 8;
 
+/// The most taps of a dense run.
+pub const MOST_TAPS: u32 = 3;
+
 /// One problem cut into tiles. Positions are counted per phase: those of a phase are neighbours, whatever the stride.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -145,20 +148,33 @@ impl Chunk {
     pub const PROMOTE: u32 = 1 << 31;
 }
 
-/// Steps in equal distances. A step is a fragment of the input that is multiplied by a slab for each of some slots.
+/// Steps in equal distances. There are two kinds.
+///
+/// In a *dense* run, slots are neighbouring rows. A step takes as many fragments as there are slots and taps, less one, each a row
+/// further on; fragment `u` is multiplied by tap `j` for slot `u - j`. The slabs of the taps follow one another.
+///
+/// In a *sparse* run, a step takes one fragment, and which slots it contributes to by which slab is listed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct Run {
     /// Where the first fragment begins in the staged input, in bytes.
     pub offset: u32,
-    /// From one fragment to the next, in bytes.
+    /// From one step to the next, in bytes.
     pub offset_step: i32,
     /// Number of steps.
     pub steps: u32,
     /// From the slabs of a step to those of the next, in units of 16 bytes.
     pub slab_step: i32,
-    /// For each slot where its first slab begins in the staged weights, in units of 16 bytes; [`Run::NO_SLAB`] if the fragments do not
-    /// contribute to it.
+    /// Taps of a dense run, 1 to [`MOST_TAPS`]; 0 for a sparse run.
+    pub taps: u32,
+    /// In a dense run, from one fragment of a step to the next, in bytes.
+    pub row_step: u32,
+    /// In a dense run, where the first slab begins in the staged weights, in units of 16 bytes.
+    pub first_slab: u32,
+    /// Zero.
+    pub padding: u32,
+    /// In a sparse run, for each slot where its first slab begins in the staged weights, in units of 16 bytes; [`Run::NO_SLAB`] if the
+    /// fragments do not contribute to it.
     pub slabs: [u16; MOST_SLOTS],
 }
 

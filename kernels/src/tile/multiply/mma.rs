@@ -48,7 +48,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab.
     #[inline(always)]
-    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights) {
+    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, _filled: bool) {
         for block in 0..BLOCKS {
             let part = slab.0.add(block as u32 * BLOCK_WORDS);
             // SAFETY: the caller's promise.

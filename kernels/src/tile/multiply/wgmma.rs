@@ -22,8 +22,8 @@ const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 /// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
 /// was emptied overwrites its registers instead of adding to them.
 pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize> {
-    /// Slots without a product so far, as bits.
-    empty: u32,
+    /// Slots that have a product, as bits.
+    filled: u32,
 }
 
 /// A slab in shared memory: the lower half of its descriptor, which is the address in units of 16 bytes and more.
@@ -103,7 +103,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                 }
             });
         });
-        Self { empty: u32::MAX }
+        Self { filled: 0 }
     }
 
     /// Makes the tensor cores wait for the registers that were written since the last product.
@@ -116,16 +116,15 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { tensor_core::warpgroup_arrive() };
     }
 
-    /// Adds the product of 16 rows of each warp by eight channels and a slab.
+    /// Adds the product of 16 rows of each warp by eight channels and a slab. `filled` says that the slot is known to have a product.
     ///
     /// # Safety
     /// Between `begin` and `finish`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
     /// written is visible to the asynchronous proxy.
     #[inline(always)]
-    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights) {
-        let bit = 1 << SLOT;
-        let add = u32::from(self.empty & bit == 0);
-        self.empty &= !bit;
+    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, filled: bool) {
+        let add = u32::from(filled || self.filled & 1 << SLOT != 0);
+        self.filled |= 1 << SLOT;
         // SAFETY: the caller's promise.
         unsafe {
             match BLOCKS {
@@ -158,14 +157,14 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Begins anew.
     #[inline(always)]
     pub(crate) fn empty(&mut self) {
-        self.empty = u32::MAX;
+        self.filled = 0;
     }
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
-        if self.empty & 1 << SLOT != 0 {
+        if self.filled & 1 << SLOT == 0 {
             return [0.0; 4];
         }
         let (a, b, c, d);

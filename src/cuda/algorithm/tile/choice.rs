@@ -11,7 +11,7 @@ use conv_transpose_kernels::tile::{self, ROWS, Variant};
 use super::{
     Task,
     layout::{Cut, Layout},
-    tables::Tables,
+    tables::{Tables, tap_groups},
 };
 use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
 
@@ -260,10 +260,12 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let shared_memory =
         fragments * 16.0 * bank_conflicts(layout) + products * factors * columns / 4.0 + staged_bytes / 128.0;
     let fetches = (copies / f64::from(tile::THREADS)).ceil() * (10.0 + channels * 3.0) + weight_bytes / 4096.0 * 6.0;
-    let issue = fragments * (18.0 + loads) + products * factors * 4.0 + fetches * WARP_GROUPS;
+    let (per_fragment, per_product) = if layout.cut.is_dense() { (14.0, 2.0) } else { (20.0, 8.0) };
+    let issue = fragments * (per_fragment + loads) + products * (per_product + 2.0 * factors) + fetches * WARP_GROUPS;
     let cache = (rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes) / L2_BYTES;
-    let stage = tensor.max(shared_memory).max(issue).max(cache) + 0.1 * (tensor + shared_memory + issue + cache);
-    let stage = stage + STAGE_LATENCY / f64::from(resident);
+    let busiest = tensor.max(shared_memory).max(issue).max(cache);
+    let alone = if resident == 1 { 1.4 } else { 1.0 };
+    let stage = alone * busiest + 0.1 * (tensor + shared_memory + issue + cache) + STAGE_LATENCY / f64::from(resident);
 
     // The end of a job.
     let outputs = f64::from(variant.slots * ROWS) * columns;

@@ -80,6 +80,11 @@ pub(super) struct Shared {
 }
 
 impl Cut {
+    /// Whether all slots are rows, which dense runs serve.
+    pub(super) fn is_dense(&self) -> bool {
+        self.phases == [1; 3]
+    }
+
     /// Neighbouring positions of the row axis that are slots.
     pub(super) fn rows(&self) -> u32 {
         self.variant.slots / self.phases.iter().product::<u32>()

@@ -1,15 +1,15 @@
 //! From a layout to what the tile kernels are told: the tables of passes, chunks, runs and slabs, and the parameters.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use bytemuck::Zeroable;
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, MOST_SLOTS, Packing, Pass, Run, Slab, Tiling},
+    tile::{Chunk, MOST_SLOTS, MOST_TAPS, Packing, Pass, Run, Slab, Tiling},
 };
 
 use super::layout::{Layout, PassPhases, Shared, reads};
-use crate::Problem;
+use crate::{Phase, Problem};
 
 /// Everything that a tile kernel and its packing take, besides the tensors.
 pub(super) struct Tables {
@@ -24,15 +24,27 @@ pub(super) struct Tables {
     chunk_slabs: u32,
 }
 
-/// A product: a fragment of the input, a slot, and a kernel element.
-struct Product {
-    /// Products whose slabs are used by each other's fragments only have the same one.
-    cluster: [i64; 4],
-    /// Where the fragment begins: channel block, then z, y, x from the origin of the pass.
-    fragment: [i64; 4],
-    slot: usize,
-    /// Kernel element and channel.
-    slab: (u32, u32),
+/// A kernel element, and the first channel of a block of eight.
+type SlabKey = (u32, u32);
+
+/// What is not divided between chunks.
+trait Work: Sized {
+    /// The slabs that it needs, in the order in which they are staged.
+    fn slabs(&self) -> Vec<SlabKey>;
+    /// The steps of a chunk in order, as runs of one step.
+    fn steps(layout: &Layout, chunk: &OpenChunk<Self>) -> Vec<Run>;
+}
+
+/// A chunk in the making, with its slabs in the order in which they are staged.
+struct OpenChunk<W> {
+    work: Vec<W>,
+    slabs: Vec<SlabKey>,
+}
+
+impl<W> Default for OpenChunk<W> {
+    fn default() -> Self {
+        Self { work: Vec::new(), slabs: Vec::new() }
+    }
 }
 
 impl Tables {
@@ -61,16 +73,16 @@ impl Tables {
             first_slab: self.slabs.len() as u32,
             ..Pass::zeroed()
         };
-        let mut clusters: BTreeMap<[i64; 4], Vec<Product>> = BTreeMap::new();
         for slot in 0..layout.cut.variant.slots as usize {
             if let Some(place) = slot_place(problem, layout, phases, slot) {
                 pass.slots[slot] = place;
-                products(problem, layout, phases, origin, slot, &mut |product| {
-                    clusters.entry(product.cluster).or_default().push(product);
-                });
             }
         }
-        self.add_chunks(layout, pass.first_slab, clusters.into_values());
+        if layout.cut.is_dense() {
+            self.add_chunks(layout, pass.first_slab, columns(problem, layout, phases, origin).into_iter());
+        } else {
+            self.add_chunks(layout, pass.first_slab, clusters(problem, layout, phases, origin).into_values());
+        }
         pass.chunks = self.chunks.len() as u32 - pass.first_chunk;
         if pass.chunks == 1 {
             self.input_ring = 3;
@@ -78,24 +90,30 @@ impl Tables {
         self.passes.push(pass);
     }
 
-    /// Gathers clusters to chunks.
-    fn add_chunks(&mut self, layout: &Layout, first_slab: u32, clusters: impl Iterator<Item = Vec<Product>>) {
+    /// Gathers work to chunks.
+    fn add_chunks<W: Work>(&mut self, layout: &Layout, first_slab: u32, work: impl Iterator<Item = W>) {
         let mut since_promotion = 0;
         let mut open = OpenChunk::default();
-        for cluster in clusters {
-            let slabs = distinct_slabs(&cluster);
+        for work in work {
+            let slabs = work.slabs();
             if !open.slabs.is_empty() && open.slabs.len() + slabs.len() > layout.chunk_slabs() as usize {
                 self.close_chunk(layout, first_slab, std::mem::take(&mut open), &mut since_promotion);
             }
-            open.products.extend(cluster);
             open.slabs.extend(slabs);
+            open.work.push(work);
         }
         if !open.slabs.is_empty() {
             self.close_chunk(layout, first_slab, open, &mut since_promotion);
         }
     }
 
-    fn close_chunk(&mut self, layout: &Layout, first_slab: u32, open: OpenChunk, since_promotion: &mut u32) {
+    fn close_chunk<W: Work>(
+        &mut self,
+        layout: &Layout,
+        first_slab: u32,
+        open: OpenChunk<W>,
+        since_promotion: &mut u32,
+    ) {
         let count = open.slabs.len() as u32;
         self.chunk_slabs = self.chunk_slabs.max(count);
         *since_promotion += count;
@@ -103,7 +121,7 @@ impl Tables {
         if promotes {
             *since_promotion = 0;
         }
-        let runs = open.runs(layout);
+        let runs = runs(W::steps(layout, &open));
         self.chunks.push(Chunk {
             first_run: self.runs.len() as u32,
             runs: runs.len() as u32,
@@ -228,36 +246,158 @@ fn slot_place(problem: &Problem<3>, layout: &Layout, pass: &PassPhases, slot: us
     Some([place[0], place[1], place[2], 1])
 }
 
-/// Calls `add` for each product of a slot.
-fn products(
-    problem: &Problem<3>,
-    layout: &Layout,
-    pass: &PassPhases,
-    origin: [i64; 3],
-    slot: usize,
-    add: &mut impl FnMut(Product),
-) {
-    let Some((phases, row)) = slot_phases(layout, pass, slot) else { return };
-    let axes = problem.axes();
-    let phases = [0, 1, 2].map(|axis| layout.phases[axis][phases[axis]]);
-    let row_axis = layout.cut.row_axis;
-    for block in 0..layout.cut.stage_blocks {
-        for_each_tap(phases.map(|phase| phase.taps), |taps| {
-            let kernel = [0, 1, 2].map(|axis| phases[axis].first_tap + taps[axis] * axes[axis].tap_step());
-            let shift = [0, 1, 2].map(|axis| {
-                phases[axis].first_input as i64 - (taps[axis] * axes[axis].input_step()) as i64 - origin[axis]
-            });
-            let (mut fragment, mut cluster) = (shift, shift);
-            fragment[row_axis] += displacement(layout, row);
-            if row_axis < 2 {
-                cluster[row_axis] = 0;
-            }
-            let block_first = |[z, y, x]: [i64; 3]| [i64::from(block), z, y, x];
-            let tap = (kernel[0] * axes[1].kernel + kernel[1]) * axes[2].kernel + kernel[2];
-            let slab = (tap as u32, 8 * block);
-            add(Product { cluster: block_first(cluster), fragment: block_first(fragment), slot, slab });
-        });
+/// The step of a dense run: neighbouring taps of the row axis, at one place along the other axes.
+struct Column {
+    /// Where the first fragment begins: channel block, z, y, x.
+    fragment: [i64; 4],
+    /// The distance of fragments, in words.
+    row_words: u32,
+    /// By the distance of the fragment from the slot.
+    slabs: Vec<SlabKey>,
+}
+
+impl Work for Column {
+    fn slabs(&self) -> Vec<SlabKey> {
+        self.slabs.clone()
     }
+
+    fn steps(layout: &Layout, chunk: &OpenChunk<Self>) -> Vec<Run> {
+        let units = layout.slab_bytes() / 16;
+        let mut staged = 0;
+        let step = |column: &Self| {
+            let first_slab = staged * units;
+            staged += column.slabs.len() as u32;
+            Run {
+                offset: fragment_offset(layout, column.fragment),
+                steps: 1,
+                taps: column.slabs.len() as u32,
+                row_step: 4 * column.row_words,
+                first_slab,
+                ..Run::zeroed()
+            }
+        };
+        chunk.work.iter().map(step).collect()
+    }
+}
+
+/// The columns of a pass whose slots are rows, in the order in which they make long runs: those along x in a row.
+fn columns(problem: &Problem<3>, layout: &Layout, pass: &PassPhases, origin: [i64; 3]) -> Vec<Column> {
+    let axes = problem.axes();
+    let row_axis = layout.cut.row_axis;
+    let phases = [0, 1, 2].map(|axis| layout.phases[axis][pass.first[axis]]);
+    let groups = tap_groups(phases[row_axis].taps, row_axis < 2 && axes[row_axis].input_step() == 1);
+    let row_words = match row_axis {
+        0 => layout.halo[1] * layout.pitch,
+        1 => layout.pitch,
+        _ => layout.cut.extents[3],
+    };
+    // The row axis is walked through by groups, and x is the innermost.
+    let others = [0, 1, 2].map(|axis| if axis == row_axis { 1 } else { phases[axis].taps });
+    let mut columns = Vec::new();
+    for block in 0..layout.cut.stage_blocks {
+        for z in 0..others[0] {
+            for y in 0..others[1] {
+                for group in &groups {
+                    for x in 0..others[2] {
+                        let slabs = group.clone().rev().map(|tap| {
+                            let mut taps = [z, y, x];
+                            taps[row_axis] = tap;
+                            (kernel_element(problem, &phases, taps), 8 * block)
+                        });
+                        let mut taps = [z, y, x];
+                        taps[row_axis] = group.end - 1;
+                        let [z, y, x] = shift(problem, &phases, taps, origin);
+                        let fragment = [i64::from(block), z, y, x];
+                        columns.push(Column { fragment, row_words, slabs: slabs.collect() });
+                    }
+                }
+            }
+        }
+    }
+    columns
+}
+
+/// Taps in groups, as even as possible, of up to as many as a dense run takes; each by itself if they are not neighbours.
+pub(super) fn tap_groups(taps: usize, neighbours: bool) -> Vec<Range<usize>> {
+    let groups = if neighbours { taps.div_ceil(MOST_TAPS as usize) } else { taps };
+    (0..groups).map(|group| taps * group / groups..taps * (group + 1) / groups).collect()
+}
+
+/// The kernel element of some phases' taps.
+fn kernel_element(problem: &Problem<3>, phases: &[Phase; 3], taps: [usize; 3]) -> u32 {
+    let axes = problem.axes();
+    let [z, y, x] = [0, 1, 2].map(|axis| phases[axis].first_tap + taps[axis] * axes[axis].tap_step());
+    ((z * axes[1].kernel + y) * axes[2].kernel + x) as u32
+}
+
+/// Where some phases' taps read for position 0, from the origin of the pass.
+fn shift(problem: &Problem<3>, phases: &[Phase; 3], taps: [usize; 3], origin: [i64; 3]) -> [i64; 3] {
+    let axes = problem.axes();
+    [0, 1, 2].map(|axis| phases[axis].first_input as i64 - (taps[axis] * axes[axis].input_step()) as i64 - origin[axis])
+}
+
+/// A product of a sparse run: a fragment of the input, a slot, and a kernel element.
+struct Product {
+    /// Where the fragment begins: channel block, then z, y, x from the origin of the pass.
+    fragment: [i64; 4],
+    slot: usize,
+    slab: SlabKey,
+}
+
+/// Products whose slabs nothing else needs.
+type Cluster = Vec<Product>;
+
+impl Work for Cluster {
+    fn slabs(&self) -> Vec<SlabKey> {
+        let mut slabs: Vec<SlabKey> = self.iter().map(|product| product.slab).collect();
+        slabs.sort_unstable();
+        slabs.dedup();
+        slabs
+    }
+
+    fn steps(layout: &Layout, chunk: &OpenChunk<Self>) -> Vec<Run> {
+        let units = layout.slab_bytes() / 16;
+        let places: BTreeMap<_, _> = chunk.slabs.iter().zip((0..).step_by(units as usize)).collect();
+        let mut steps: BTreeMap<[i64; 4], Run> = BTreeMap::new();
+        for product in chunk.work.iter().flatten() {
+            let step = steps.entry(product.fragment).or_insert_with(|| Run {
+                offset: fragment_offset(layout, product.fragment),
+                steps: 1,
+                slabs: [Run::NO_SLAB; MOST_SLOTS],
+                ..Run::zeroed()
+            });
+            step.slabs[product.slot] = places[&product.slab] as u16;
+        }
+        steps.into_values().collect()
+    }
+}
+
+/// The products of a pass, by what they share slabs in: the shift along all axes, without that of rows that are neighbours.
+fn clusters(problem: &Problem<3>, layout: &Layout, pass: &PassPhases, origin: [i64; 3]) -> BTreeMap<[i64; 4], Cluster> {
+    let row_axis = layout.cut.row_axis;
+    let mut clusters: BTreeMap<[i64; 4], Cluster> = BTreeMap::new();
+    for slot in 0..layout.cut.variant.slots as usize {
+        let Some((phases, row)) = slot_phases(layout, pass, slot) else { continue };
+        let phases = [0, 1, 2].map(|axis| layout.phases[axis][phases[axis]]);
+        for block in 0..layout.cut.stage_blocks {
+            for_each_tap(phases.map(|phase| phase.taps), |taps| {
+                let mut cluster = shift(problem, &phases, taps, origin);
+                let mut fragment = cluster;
+                fragment[row_axis] += displacement(layout, row);
+                if row_axis < 2 {
+                    cluster[row_axis] = 0;
+                }
+                let [[cz, cy, cx], [z, y, x]] = [cluster, fragment];
+                let block_first = i64::from(block);
+                clusters.entry([block_first, cz, cy, cx]).or_default().push(Product {
+                    fragment: [block_first, z, y, x],
+                    slot,
+                    slab: (kernel_element(problem, &phases, taps), 8 * block),
+                });
+            });
+        }
+    }
+    clusters
 }
 
 fn for_each_tap(counts: [usize; 3], mut body: impl FnMut([usize; 3])) {
@@ -270,64 +410,40 @@ fn for_each_tap(counts: [usize; 3], mut body: impl FnMut([usize; 3])) {
     }
 }
 
-fn distinct_slabs(cluster: &[Product]) -> Vec<(u32, u32)> {
-    let mut slabs: Vec<_> = cluster.iter().map(|product| product.slab).collect();
-    slabs.sort_unstable();
-    slabs.dedup();
-    slabs
-}
-
-/// A chunk in the making: products, and slabs in the order in which they are staged.
-#[derive(Default)]
-struct OpenChunk {
-    products: Vec<Product>,
-    slabs: Vec<(u32, u32)>,
-}
-
-impl OpenChunk {
-    /// The steps, one for each fragment, those along x in a row; gathered to runs.
-    fn runs(&self, layout: &Layout) -> Vec<Run> {
-        let units = layout.slab_bytes() / 16;
-        let places = self.slabs.iter().enumerate().map(|(number, slab)| (slab, number as u32 * units));
-        let places: BTreeMap<_, _> = places.collect();
-        let mut steps: BTreeMap<[i64; 4], Run> = BTreeMap::new();
-        for product in &self.products {
-            let step = steps.entry(product.fragment).or_insert_with(|| Run {
-                offset: fragment_offset(layout, product.fragment),
-                steps: 1,
-                slabs: [Run::NO_SLAB; MOST_SLOTS],
-                ..Run::zeroed()
-            });
-            step.slabs[product.slot] = places[&product.slab] as u16;
-        }
-        let mut runs = Vec::new();
-        for step in steps.into_values() {
-            append(&mut runs, step);
-        }
-        runs
-    }
-}
-
-/// Appends a step to the runs of a chunk: to the last run, if it goes on like that.
-fn append(runs: &mut Vec<Run>, step: Run) {
-    if let Some(run) = runs.last_mut()
-        && let Some(slab_step) = slab_step(run, &step)
-    {
-        let offset_step = step.offset as i32 - (run.offset as i32 + (run.steps as i32 - 1) * run.offset_step);
-        if run.steps == 1 || (offset_step, slab_step) == (run.offset_step, run.slab_step) {
-            *run = Run { offset_step, slab_step, steps: run.steps + 1, ..*run };
-            return;
+/// Gathers steps in equal distances to runs.
+fn runs(steps: Vec<Run>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for step in steps {
+        let longer = runs.last().and_then(|run| extended(run, &step));
+        match (longer, runs.last_mut()) {
+            (Some(longer), Some(last)) => *last = longer,
+            _ => runs.push(step),
         }
     }
-    runs.push(step);
+    runs
 }
 
-/// How far the slabs of a step lie behind those of the last step of a run, if they belong to the same slots and all lie equally far.
-fn slab_step(run: &Run, step: &Run) -> Option<i32> {
+/// A run with one more step, if that goes on in the same way.
+fn extended(run: &Run, step: &Run) -> Option<Run> {
+    if (run.taps, run.row_step) != (step.taps, step.row_step) {
+        return None;
+    }
+    let steps_so_far = run.steps as i32 - 1;
+    let offset_step = step.offset as i32 - run.offset as i32 - steps_so_far * run.offset_step;
+    let slab_step = slab_distance(run, step)? - steps_so_far * run.slab_step;
+    let goes_on = run.steps == 1 || (offset_step, slab_step) == (run.offset_step, run.slab_step);
+    goes_on.then_some(Run { offset_step, slab_step, steps: run.steps + 1, ..*run })
+}
+
+/// How far the slabs of a step lie behind the first ones of a run, if they belong to the same slots and all lie equally far.
+fn slab_distance(run: &Run, step: &Run) -> Option<i32> {
+    if run.taps > 0 {
+        return Some(step.first_slab as i32 - run.first_slab as i32);
+    }
     let mut distances = run.slabs.iter().zip(&step.slabs).filter_map(|(&first, &slab)| match (first, slab) {
         (Run::NO_SLAB, Run::NO_SLAB) => None,
         (Run::NO_SLAB, _) | (_, Run::NO_SLAB) => Some(None),
-        (first, slab) => Some(Some(i32::from(slab) - i32::from(first) - (run.steps as i32 - 1) * run.slab_step)),
+        (first, slab) => Some(Some(i32::from(slab) - i32::from(first))),
     });
     let distance = distances.next()??;
     distances.all(|other| other == Some(distance)).then_some(distance)

@@ -71,16 +71,16 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     bias: *const f32,
     output: *mut f32,
 ) {
-    let tile_channels = 8 * BLOCKS as u32;
-    let slab_bytes = slab_bytes(tile_channels, SPLIT);
+    let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
     let fragment = Fragment::new(t);
     let mut current = Cursor::START;
     let mut job = thread::block_idx_x();
     // SAFETY: the caller's promise. A slot of a ring is filled again after the barrier behind its last use.
     unsafe {
-        let mut prefetch = Prefetch::new(t, operands, slab_bytes, tile_channels);
+        let mut prefetch = Prefetch::new(t, operands, slab_bytes);
         for _ in 0..RING - 1 {
-            prefetch.step(t, operands, slab_bytes, tile_channels);
+            thread::sync_threads();
+            prefetch.step(t, operands, slab_bytes);
         }
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         while job < t.jobs {
@@ -91,7 +91,7 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                 async_copy::wait_group::<{ RING - 2 }>();
                 multiply::publish();
                 thread::sync_threads();
-                prefetch.step(t, operands, slab_bytes, tile_channels);
+                prefetch.step(t, operands, slab_bytes);
                 let chunk = stage::chunk(t, operands.tables, pass.first_chunk + current.chunk);
                 let staged = Staged::new(t, &fragment, current);
                 compute::<BLOCKS, SLOTS, SPLIT>(t, operands.tables, &mut accumulators, &staged, &chunk);
@@ -227,10 +227,16 @@ unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, cons
                         multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors, slab, tap > 0);
                     }
                 });
-                accumulators.finish();
+                // The factors of a group are overwritten by those of the next but one, or with a single fragment by those of the next.
+                if SLOTS + TAPS > 2 {
+                    accumulators.finish::<1>();
+                } else {
+                    accumulators.finish::<0>();
+                }
             });
             weight = weight.add(run.slab_step as u32);
         }
+        accumulators.wait();
     }
 }
 
@@ -259,7 +265,7 @@ unsafe fn sparse<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                     multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors, weight.add(slab.into()), false);
                 }
             });
-            accumulators.finish();
+            accumulators.finish::<0>();
             weight = weight.add(run.slab_step as u32);
         }
     }

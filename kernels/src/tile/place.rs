@@ -8,7 +8,9 @@ use crate::index::Index;
 /// The place of a job in the problem.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The first output channel within the group.
+    /// The tile of output channels.
+    pub(super) channel_tile: u32,
+    /// Its first output channel within the group.
     pub(super) first_channel: u32,
     pub(super) pass: u32,
     pub(super) group: u32,
@@ -29,6 +31,7 @@ impl Place {
         let (n, z) = rest.divide(t.tiles_z);
         let [tile_n, tile_z, tile_y, tile_x] = t.tile;
         Self {
+            channel_tile,
             first_channel: channel_tile * t.tile_channels,
             pass,
             group,

@@ -6,7 +6,7 @@
 use cuda_std::{
     async_copy, hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
-    thread,
+    thread, warp,
 };
 
 use super::{
@@ -40,29 +40,30 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    /// Begins with the block's first job.
+    /// Begins with the block's first job. The block must synchronise before the first [`step`](Self::step).
     ///
     /// # Safety
     /// As the kernels.
     #[inline(always)]
-    pub(super) unsafe fn new(t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) -> Self {
+    pub(super) unsafe fn new(t: &Tiling, operands: &Operands, slab_bytes: u32) -> Self {
         let job = thread::block_idx_x();
         let place = Place::new(t, job);
         // SAFETY: the caller's promise; a block has a first job.
         let pass = unsafe { PassHead::load(operands.tables, place.pass) };
-        let source = Source { input: operands.input, weight: operands.weight, stage_words: 0 };
+        let offsets = SharedPtr::from_address(u32::MAX);
+        let source = Source { input: operands.input, weight: operands.weight, stage_words: 0, offsets };
         let mut prefetch = Self { job, place, pass, source, cursor: Cursor::START };
         // SAFETY: the caller's promise.
-        unsafe { prefetch.open(t, operands, slab_bytes, tile_channels) };
+        unsafe { prefetch.open(t, operands, slab_bytes) };
         prefetch
     }
 
-    /// Fetches the next chunk, if there is one.
+    /// Fetches the next chunk, if there is one. The block must synchronise between two steps.
     ///
     /// # Safety
     /// Whatever was fetched `RING` chunks before is not in use any more.
     #[inline(always)]
-    pub(super) unsafe fn step(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) {
+    pub(super) unsafe fn step(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32) {
         if self.job < t.jobs {
             // SAFETY: the caller's promise; the job has such a chunk.
             unsafe {
@@ -70,7 +71,7 @@ impl Prefetch {
                 fetch(t, &self.source, &chunk, self.cursor, slab_bytes);
                 if self.cursor.advance(t, self.pass.chunks) {
                     self.job += t.workers;
-                    self.open(t, operands, slab_bytes, tile_channels);
+                    self.open(t, operands, slab_bytes);
                 }
             }
         }
@@ -79,16 +80,19 @@ impl Prefetch {
 
     /// Looks up where the job's elements lie. Jobs without taps need nothing and are skipped.
     #[inline(always)]
-    unsafe fn open(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32, tile_channels: u32) {
+    unsafe fn open(&mut self, t: &Tiling, operands: &Operands, slab_bytes: u32) {
         while self.job < t.jobs {
             self.place = Place::new(t, hint::opaque(self.job));
             // SAFETY: the job's pass is in the table.
             self.pass = unsafe { PassHead::load(operands.tables, self.place.pass) };
             if self.pass.chunks > 0 {
                 let origin = [0, 1, 2].map(|axis| self.place.origin[axis].wrapping_add(self.pass.origin[axis]));
-                // SAFETY: there is room for the table.
-                unsafe { locate(t, self.place.sample, origin) };
-                self.source = Source::new(t, operands, &self.place, &self.pass, slab_bytes, tile_channels);
+                let first = dynamic_shared_mem::<u32>();
+                let same = self.source.offsets.address() == first.address();
+                let offsets = if same { first.add(t.copies) } else { first };
+                // SAFETY: there is room for two tables.
+                unsafe { locate(t, offsets, self.place.sample, origin) };
+                self.source = Source::new(t, operands, &self.place, &self.pass, offsets, slab_bytes);
                 return;
             }
             self.job += t.workers;
@@ -104,12 +108,9 @@ pub(super) struct Source {
     pub(super) weight: *const f32,
     /// Words between the slabs of successive stages.
     pub(super) stage_words: usize,
-}
-
-/// The table of offsets, one for each copy of a channel. Each thread writes and reads entries of its own.
-#[inline(always)]
-fn offsets() -> SharedPtr<u32> {
-    dynamic_shared_mem()
+    /// The table of offsets, one for each copy of a channel. Two of them take turns: some warps may still fetch for one job when
+    /// others look up where the elements of the next one lie.
+    offsets: SharedPtr<u32>,
 }
 
 /// A position in the sequence of chunks: all chunks of the first stage, then those of the next.
@@ -152,20 +153,20 @@ impl Source {
         operands: &Operands,
         place: &Place,
         pass: &PassHead,
+        offsets: SharedPtr<u32>,
         slab_bytes: u32,
-        tile_channels: u32,
     ) -> Self {
         let slab_words = slab_bytes as usize / 4;
         let stage_words = t.stage_slabs as usize * slab_words;
-        let tile =
-            place.group as usize * t.channel_tiles.value() as usize + (place.first_channel / tile_channels) as usize;
+        let tile = place.group * t.channel_tiles.value() as u32 + place.channel_tile;
         let first_slab = pass.first_slab as usize * slab_words;
         let first_channel = place.group as usize * t.in_per_group as usize;
         let first_input = place.sample as usize * t.input_sample as usize + first_channel * t.input_plane as usize;
         Self {
             input: operands.input.wrapping_add(first_input),
-            weight: operands.weight.wrapping_add(tile * t.stages as usize * stage_words + first_slab),
+            weight: operands.weight.wrapping_add(tile as usize * t.stages as usize * stage_words + first_slab),
             stage_words,
+            offsets,
         }
     }
 }
@@ -175,7 +176,7 @@ impl Source {
 /// # Safety
 /// The table has room for `copies` words.
 #[inline(always)]
-unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
+unsafe fn locate(t: &Tiling, offsets: SharedPtr<u32>, sample: u32, origin: [u32; 3]) {
     let [depth, height, width] = t.input;
     let mut copy = thread::thread_idx_x();
     while copy < t.copies {
@@ -190,7 +191,7 @@ unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
         let row = z.wrapping_mul(height).wrapping_add(y);
         let offset = n.wrapping_mul(t.input_sample as u32).wrapping_add(row.wrapping_mul(width)).wrapping_add(x);
         // SAFETY: the caller's promise.
-        unsafe { offsets().add(copy).store(if inside { offset } else { OUTSIDE }) };
+        unsafe { offsets.add(copy).store(if inside { offset } else { OUTSIDE }) };
         copy += THREADS;
     }
 }
@@ -218,49 +219,39 @@ unsafe fn fetch(t: &Tiling, source: &Source, chunk: &Chunk, cursor: Cursor, slab
     }
 }
 
-/// Starts copying the input of a stage.
+/// Starts copying the input of a stage: each warp copies every eighth channel.
 #[inline(always)]
 unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
+    let (warp, lane) = (thread::thread_idx_x() / 32, warp::lane_id());
     let first = cursor.stage * t.stage_channels;
-    let channels = t.in_per_group - first;
-    let input = source.input.wrapping_add(first as usize * t.input_plane as usize);
-    // Distances in registers once, not a register for each multiple of them.
-    let plane = hint::opaque(t.input_plane as u32) as usize;
-    let channel_bytes = hint::opaque(4 * t.channel_words);
-    let slot = dynamic_shared_mem::<f32>().cast::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
+    let slot = dynamic_shared_mem::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
     // The host knows the alignment of the rows to each other, not that of the first one.
-    let wide = t.copy_words == 4 && input.addr().is_multiple_of(16);
-    let mut copy = thread::thread_idx_x();
-    while copy < t.copies {
-        // SAFETY: this thread wrote the entry.
-        let offset = unsafe { offsets().add(copy).load() };
-        let inside = offset != OUTSIDE;
-        let mut from = input.wrapping_add(if inside { offset as usize } else { 0 });
-        let mut to = slot.add(copy * t.copy_words * 4);
-        let mut channel = 0;
-        while channel < t.stage_channels {
-            for part in 0..8 {
-                let exists = inside && channel + part < channels;
-                // SAFETY: the slot has room for the stage's channels; an element that exists lies within the input.
-                unsafe {
-                    if wide {
-                        async_copy::copy_16(to.cast(), from.cast(), exists);
-                    } else {
-                        for word in 0..t.copy_words {
-                            async_copy::copy_4(
-                                to.add(4 * word).cast(),
-                                from.wrapping_add(word as usize).cast(),
-                                exists,
-                            );
-                        }
+    let wide = t.copy_words == 4 && source.input.addr().is_multiple_of(16);
+    let mut channel = warp;
+    while channel < t.stage_channels {
+        let exists = first + channel < t.in_per_group;
+        let input = source.input.wrapping_add((first + channel) as usize * t.input_plane as usize);
+        let channel_start = slot.add(channel * 4 * t.channel_words);
+        let mut copy = lane;
+        while copy < t.copies {
+            let to = channel_start.add(copy * 4 * t.copy_words);
+            // SAFETY: a barrier lies between writing the table and this; the slot has room for the stage's channels; an element that
+            // exists lies within the input.
+            unsafe {
+                let offset = source.offsets.add(copy).load();
+                let exists = exists && offset != OUTSIDE;
+                let from = input.wrapping_add(if exists { offset as usize } else { 0 });
+                if wide {
+                    async_copy::copy_16(to.cast(), from.cast(), exists);
+                } else {
+                    for word in 0..t.copy_words {
+                        async_copy::copy_4(to.add(4 * word).cast(), from.wrapping_add(word as usize).cast(), exists);
                     }
                 }
-                from = hint::opaque_pointer(from.wrapping_add(plane));
-                to = SharedPtr::from_address(hint::opaque(to.add(channel_bytes).address()));
             }
-            channel += 8;
+            copy += 32;
         }
-        copy += THREADS;
+        channel += THREADS / 32;
     }
 }
 

@@ -64,7 +64,14 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn finish(&mut self) {}
+    pub(crate) unsafe fn finish<const PENDING: u32>(&mut self) {}
+
+    /// Nothing: products are complete when they are made.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn wait(&mut self) {}
 
     /// Begins anew.
     #[inline(always)]

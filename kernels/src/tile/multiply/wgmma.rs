@@ -141,17 +141,27 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
     }
 
-    /// Waits for the products since `begin`.
+    /// Ends the products since `begin`, and waits until at most `PENDING` of such groups are not complete.
     ///
     /// # Safety
     /// All threads of the warp group come here together.
     #[inline(always)]
-    pub(crate) unsafe fn finish(&mut self) {
+    pub(crate) unsafe fn finish<const PENDING: u32>(&mut self) {
         // SAFETY: the caller's promise.
         unsafe {
             tensor_core::warpgroup_commit();
-            tensor_core::warpgroup_wait::<0>();
+            tensor_core::warpgroup_wait::<PENDING>();
         }
+    }
+
+    /// Waits for all products.
+    ///
+    /// # Safety
+    /// All threads of the warp group come here together.
+    #[inline(always)]
+    pub(crate) unsafe fn wait(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { tensor_core::warpgroup_wait::<0>() };
     }
 
     /// Begins anew.

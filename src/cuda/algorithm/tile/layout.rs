@@ -192,7 +192,8 @@ impl Layout {
     /// Shared memory for rings with that many inputs, and chunks of at most that many slabs.
     pub(super) fn shared(&self, input_ring: u32, chunk_slabs: u32) -> Shared {
         let Cut { variant, stage_blocks, .. } = self.cut;
-        let input_start = (4 * self.copies()).next_multiple_of(ALIGN);
+        // Two tables of offsets come first.
+        let input_start = (2 * 4 * self.copies()).next_multiple_of(ALIGN);
         let input_bytes = 4 * 8 * stage_blocks * self.channel_words;
         let weight_start = (input_start + input_ring * input_bytes).next_multiple_of(ALIGN);
         let output_start = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();

@@ -104,6 +104,10 @@ impl Tables {
         }
         if !open.slabs.is_empty() {
             self.close_chunk(layout, first_slab, open, &mut since_promotion);
+            // The next stage begins anew.
+            if let Some(last) = self.chunks.last_mut().filter(|_| layout.cut.variant.split) {
+                last.slabs |= Chunk::PROMOTE;
+            }
         }
     }
 

@@ -32,7 +32,7 @@ mod store;
 mod unrolled;
 
 use cuda_std::{
-    async_copy, hint, kernel, mem,
+    hint, kernel, mem,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -40,69 +40,118 @@ use cuda_std::{
 use crate::index::Index;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
-use parameters::rows;
 pub use parameters::{Chunk, MOST_SLOTS, MOST_TAPS, Packing, Pass, Run, Slab, Tiling};
-use place::{PassHead, Place};
+use place::{PassHead, Place, jobs};
 use rounding::{round_to_tf32, split};
-use stage::{Cursor, Operands, Prefetch, RING};
+use stage::{Cursor, Operands, RING};
 use store::Target;
 pub use store::output_words;
 use unrolled::unrolled;
 
-/// Threads of a block: two warp groups.
-pub const THREADS: u32 = 256;
+/// Threads of a warp group, whose four warps multiply together on compute capability 9.0.
+const WARP_GROUP: u32 = 128;
 
-/// Rows of the matrix product of a block, per slot: 16 for each warp.
-pub const ROWS: u32 = 128;
+/// Teams of warp groups that multiply and store, each at its own pace: while one stores, the other one keeps the tensor cores busy.
+const TEAMS: u32 = 2;
+
+/// Threads that fetch: one warp group.
+const PRODUCERS: u32 = WARP_GROUP;
+
+/// The first of the barriers that say which slot of the ring is full, for each team.
+const FULL: u32 = 1;
+
+/// The first of the barriers that say which slot of the ring is empty, for each team.
+const EMPTY: u32 = FULL + TEAMS * RING;
+
+/// The first of the barriers of the teams while they store.
+const STORE: u32 = EMPTY + TEAMS * RING;
+
+/// The barrier of the producers. There are no more than fifteen barriers.
+const PRODUCE: u32 = STORE + TEAMS;
 
 /// Weight chunks that are staged at a time.
 pub const WEIGHT_RING: u32 = RING;
+
+/// Threads of a block whose teams have that many warp groups.
+pub const fn threads(groups: u32) -> u32 {
+    TEAMS * team_threads(groups) + PRODUCERS
+}
+
+/// Rows of the matrix product of a block, per slot: 16 for each warp of the teams.
+pub const fn rows(groups: u32) -> u32 {
+    TEAMS * team_rows(groups)
+}
+
+const fn team_threads(groups: u32) -> u32 {
+    groups * WARP_GROUP
+}
+
+const fn team_rows(groups: u32) -> u32 {
+    groups * 64
+}
 
 /// Bytes of a staged slab.
 pub const fn slab_bytes(tile_channels: u32, split: bool) -> u32 {
     tile_channels * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// Computes one tile of `8 * BLOCKS` output channels and `SLOTS` slots after the other, with split factors if `SPLIT`.
+/// The kernel: teams and producers part. Teams have `GROUPS` warp groups, tiles `8 * BLOCKS` output channels and `SLOTS` slots.
 #[inline(always)]
-unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, const SPLIT: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
     output: *mut f32,
 ) {
-    let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
-    let fragment = Fragment::new(t);
-    let mut current = Cursor::START;
-    let mut job = thread::block_idx_x();
-    // SAFETY: the caller's promise. A slot of a ring is filled again after the barrier behind its last use.
+    // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
-        let mut prefetch = Prefetch::new(t, operands, slab_bytes);
-        for _ in 0..RING - 1 {
-            thread::sync_threads();
-            prefetch.step(t, operands, slab_bytes);
+        if thread::thread_idx_x() < TEAMS * team_threads(GROUPS) {
+            multiply::take_registers::<GROUPS>();
+            consume::<BLOCKS, SLOTS, GROUPS, SPLIT>(t, operands, bias, output);
+        } else {
+            multiply::give_registers::<GROUPS>();
+            stage::produce::<GROUPS>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
+    }
+}
+
+/// What a team does: compute and store what the producers have fetched.
+#[inline(always)]
+unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, const SPLIT: bool>(
+    t: &Tiling,
+    operands: &Operands,
+    bias: *const f32,
+    output: *mut f32,
+) {
+    let team = thread::thread_idx_x() / team_threads(GROUPS);
+    let (full, empty) = (FULL + team * RING, EMPTY + team * RING);
+    let sharing = team_threads(GROUPS) + PRODUCERS;
+    let fragment = Fragment::new(t);
+    let mut cursor = Cursor::START;
+    // SAFETY: the caller's promise. A slot of a ring is read when the producers have said that it is full, and they are told when it is
+    // not needed any more.
+    unsafe {
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
-        while job < t.jobs {
+        for job in jobs(t) {
             let pass = PassHead::load(operands.tables, Place::new(t, job).pass);
             let mut sums = Sums::ZERO;
-            let mut left = t.stages * pass.chunks;
-            while left > 0 {
-                async_copy::wait_group::<{ RING - 2 }>();
-                multiply::publish();
-                thread::sync_threads();
-                prefetch.step(t, operands, slab_bytes);
-                let chunk = stage::chunk(t, operands.tables, pass.first_chunk + current.chunk);
-                let staged = Staged::new(t, &fragment, current);
-                compute::<BLOCKS, SLOTS, SPLIT>(t, operands.tables, &mut accumulators, &staged, &chunk);
+            let mut next = Plan::load(t, operands.tables, &pass, 0);
+            for _ in 0..t.stages * pass.chunks {
+                let Plan { chunk, first_run } = next;
+                let staged = Staged::new(t, &fragment, cursor);
+                let slot = cursor.weight_slot;
+                cursor.advance(t, pass.chunks);
+                // On its way while the products are made.
+                next = Plan::load(t, operands.tables, &pass, cursor.chunk);
+                thread::sync_named(full + slot, sharing);
+                compute::<BLOCKS, SLOTS, SPLIT>(t, operands.tables, &mut accumulators, &staged, &chunk, first_run);
+                thread::arrive_named(empty + slot, sharing);
                 if SPLIT && chunk.slabs & Chunk::PROMOTE != 0 {
                     sums.take_over(&mut accumulators);
                 }
-                current.advance(t, pass.chunks);
-                left -= 1;
             }
             let place = Place::new(t, hint::opaque(job));
-            let target = Target { t, tables: operands.tables, bias, output, place };
+            let target = Target::<GROUPS> { t, tables: operands.tables, bias, output, place };
             if SPLIT {
                 sums.take_over(&mut accumulators);
                 target.store(&sums);
@@ -110,7 +159,28 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                 target.store(&accumulators);
                 accumulators.empty();
             }
-            job += t.workers;
+        }
+    }
+}
+
+/// The table entries that a chunk begins with.
+struct Plan {
+    chunk: Chunk,
+    first_run: Run,
+}
+
+impl Plan {
+    /// Those of a pass' chunk; nothing of use for a pass without any.
+    ///
+    /// # Safety
+    /// The table has the pass.
+    #[inline(always)]
+    unsafe fn load(t: &Tiling, tables: *const [u32; 4], pass: &PassHead, number: u32) -> Self {
+        // SAFETY: the caller's promise. There is a chunk and a run of some pass wherever one of this pass would begin, because tables end
+        // with one of each that belong to no pass.
+        unsafe {
+            let chunk = stage::chunk(t, tables, pass.first_chunk + number);
+            Self { chunk, first_run: load_run(t, tables, chunk.first_run) }
         }
     }
 }
@@ -181,11 +251,15 @@ unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
     chunk: &Chunk,
+    first_run: Run,
 ) {
-    for number in 0..chunk.runs {
-        // SAFETY: the table has the chunk's runs, whose fragments lie within the staged input, and whose slabs within the staged weights.
+    let mut next = first_run;
+    for number in 1..=chunk.runs {
+        // SAFETY: the table has the chunk's runs and one more, whose fragments lie within the staged input, and whose slabs within the
+        // staged weights.
         unsafe {
-            let run = load_run(t, tables, chunk.first_run + number);
+            let run = next;
+            next = load_run(t, tables, chunk.first_run + number);
             match run.taps {
                 0 => sparse::<BLOCKS, SLOTS, SPLIT>(accumulators, staged, &run),
                 1 => dense::<BLOCKS, SLOTS, SPLIT, 1>(accumulators, staged, &run),
@@ -312,23 +386,23 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, c
 /// The table entry of a run.
 #[inline(always)]
 unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
-    let row = tables.wrapping_add((t.first_run_row + number * rows::<Run>()) as usize);
+    let row = tables.wrapping_add((t.first_run_row + number * parameters::rows::<Run>()) as usize);
     // SAFETY: the caller's promise.
     bytemuck::cast(unsafe { [mem::load_readonly(row), mem::load_readonly(row.add(1)), mem::load_readonly(row.add(2))] })
 }
 
 /// Makes the kernel of a number of output channels and slots, in one precision.
 macro_rules! tile_kernels {
-    ($($name:ident: $channels:literal, $slots:literal, $split:literal;)+) => {
+    ($($name:ident: $channels:literal, $slots:literal, $groups:literal, $threads:literal, $split:literal;)+) => {
         $(
             /// Computes a transposed convolution, tile by tile.
             ///
             /// # Safety
             /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
             /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-            /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
-            /// there are `tiling.workers` of them.
-            #[kernel(launch_bounds(256, 2))]
+            /// accesses the output meanwhile. Blocks have [`threads`] threads and the shared memory that the tiling asks for;
+            /// there are as many as `tiling` says.
+            #[kernel(launch_bounds($threads, 1))]
             pub unsafe fn $name(
                 tiling: Tiling,
                 tables: *const [u32; 4],
@@ -340,14 +414,14 @@ macro_rules! tile_kernels {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let operands = Operands { tables, input, weight };
-                    tile::<{ $channels / 8 }, $slots, $split>(&tiling, &operands, bias, output);
+                    tile::<{ $channels / 8 }, $slots, $groups, $split>(&tiling, &operands, bias, output);
                 }
             }
         )+
 
         /// The tile kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, split: $split }),+
+            $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, groups: $groups, split: $split }),+
         ];
     };
 }
@@ -361,23 +435,39 @@ pub struct Variant {
     pub channels: u32,
     /// Slots.
     pub slots: u32,
+    /// Warp groups of a team.
+    pub groups: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
 }
 
 tile_kernels! {
-    tile_8x8_tf32: 8, 8, false;
-    tile_16x8_tf32: 16, 8, false;
-    tile_24x4_tf32: 24, 4, false;
-    tile_32x4_tf32: 32, 4, false;
-    tile_48x2_tf32: 48, 2, false;
-    tile_64x2_tf32: 64, 2, false;
-    tile_64x1_tf32: 64, 1, false;
-    tile_128x1_tf32: 128, 1, false;
-    tile_8x8_f32: 8, 8, true;
-    tile_16x4_f32: 16, 4, true;
-    tile_24x2_f32: 24, 2, true;
-    tile_32x2_f32: 32, 2, true;
-    tile_48x1_f32: 48, 1, true;
-    tile_64x1_f32: 64, 1, true;
+    tile_8x8_tf32: 8, 8, 1, 384, false;
+    tile_16x8_tf32: 16, 8, 1, 384, false;
+    tile_24x8_tf32: 24, 8, 1, 384, false;
+    tile_32x8_tf32: 32, 8, 1, 384, false;
+    tile_32x4_tf32: 32, 4, 1, 384, false;
+    tile_48x4_tf32: 48, 4, 1, 384, false;
+    tile_64x4_tf32: 64, 4, 1, 384, false;
+    tile_64x2_tf32: 64, 2, 1, 384, false;
+    tile_64x1_tf32: 64, 1, 1, 384, false;
+    tile_128x2_tf32: 128, 2, 1, 384, false;
+    tile_128x1_tf32: 128, 1, 1, 384, false;
+    tile_8x8x2_tf32: 8, 8, 2, 640, false;
+    tile_16x8x2_tf32: 16, 8, 2, 640, false;
+    tile_32x4x2_tf32: 32, 4, 2, 640, false;
+    tile_64x2x2_tf32: 64, 2, 2, 640, false;
+    tile_8x8_f32: 8, 8, 1, 384, true;
+    tile_16x8_f32: 16, 8, 1, 384, true;
+    tile_24x4_f32: 24, 4, 1, 384, true;
+    tile_32x4_f32: 32, 4, 1, 384, true;
+    tile_32x2_f32: 32, 2, 1, 384, true;
+    tile_48x2_f32: 48, 2, 1, 384, true;
+    tile_64x2_f32: 64, 2, 1, 384, true;
+    tile_64x1_f32: 64, 1, 1, 384, true;
+    tile_128x1_f32: 128, 1, 1, 384, true;
+    tile_8x8x2_f32: 8, 8, 2, 640, true;
+    tile_16x4x2_f32: 16, 4, 2, 640, true;
+    tile_32x2x2_f32: 32, 2, 2, 640, true;
+    tile_64x1x2_f32: 64, 1, 2, 640, true;
 }

@@ -23,6 +23,38 @@ pub(super) fn publish() {
     cuda_std::tensor_core::fence_async_proxy();
 }
 
+/// Gives this thread the registers that the producers give up.
+///
+/// # Safety
+/// All threads of the warp group come here together, once.
+#[inline(always)]
+pub(super) unsafe fn take_registers<const GROUPS: u32>() {
+    #[cfg(cuda_arch = "sm_90a")]
+    // SAFETY: the caller's promise. Together with those of the producers they are no more than the 65536 that there are.
+    unsafe {
+        match GROUPS {
+            1 => cuda_std::thread::set_registers_more::<232>(),
+            _ => cuda_std::thread::set_registers_more::<112>(),
+        }
+    }
+}
+
+/// Gives up registers that copying does not need.
+///
+/// # Safety
+/// As [`take_registers`].
+#[inline(always)]
+pub(super) unsafe fn give_registers<const GROUPS: u32>() {
+    #[cfg(cuda_arch = "sm_90a")]
+    // SAFETY: the caller's promise.
+    unsafe {
+        match GROUPS {
+            1 => cuda_std::thread::set_registers_fewer::<40>(),
+            _ => cuda_std::thread::set_registers_fewer::<56>(),
+        }
+    }
+}
+
 /// A matrix product that is complete.
 pub(super) trait Product<const BLOCKS: usize, const SLOTS: usize> {
     /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.

@@ -43,6 +43,8 @@ pub struct Tiling {
     pub halo_z: Divisor,
     /// Slots that are neighbours in an output row.
     pub interleaved: Divisor,
+    /// Blocks, as a divisor. Each does one job after the other.
+    pub workers: Divisor,
     /// Elements of one input channel.
     pub input_plane: u64,
     /// Elements of one output channel.
@@ -87,7 +89,7 @@ pub struct Tiling {
     pub stages: u32,
     /// Slabs of the packed weight in a stage, of all passes.
     pub stage_slabs: u32,
-    /// Stages of the input that are kept: 2 or 3.
+    /// Stages of the input that are kept.
     pub input_ring: u32,
     /// Bytes of a staged input.
     pub input_bytes: u32,
@@ -103,12 +105,8 @@ pub struct Tiling {
     pub first_chunk_row: u32,
     /// The first row of the table of runs.
     pub first_run_row: u32,
-    /// Blocks that work, each on one job after the other.
-    pub workers: u32,
     /// Passes over tiles of positions and output channels.
     pub jobs: u32,
-    /// Zero: the size is a multiple of 8.
-    pub padding: u32,
 }
 
 /// What a block does for the positions of its tile: some phases.

@@ -1,9 +1,19 @@
 //! Jobs: what a block computes at a time, and where that is.
 
-use cuda_std::mem;
+use core::ops::Range;
+
+use cuda_std::{mem, thread};
 
 use super::parameters::{Pass, Tiling, rows};
 use crate::index::Index;
+
+/// The jobs of this block: neighbours, which share inputs and output rows.
+#[inline(always)]
+pub(super) fn jobs(t: &Tiling) -> Range<u32> {
+    let first = |worker: u32| (worker as u64 * t.jobs as u64).divide(t.workers).0 as u32;
+    let worker = thread::block_idx_x();
+    first(worker)..first(worker + 1)
+}
 
 /// The place of a job in the problem.
 #[derive(Clone, Copy)]

@@ -7,16 +7,17 @@ use cuda_std::{
 };
 
 use super::{
-    ROWS, THREADS,
+    STORE, TEAMS,
     multiply::Product,
     parameters::Tiling,
     place::{PassHead, Place},
+    team_rows, team_threads,
     unrolled::unrolled,
 };
 use crate::index::Index;
 
 /// Where a job's outputs go.
-pub(super) struct Target<'a> {
+pub(super) struct Target<'a, const GROUPS: u32> {
     pub(super) t: &'a Tiling,
     pub(super) tables: *const [u32; 4],
     pub(super) bias: *const f32,
@@ -24,15 +25,15 @@ pub(super) struct Target<'a> {
     pub(super) place: Place,
 }
 
-/// Words from one slot to the next in the staged output. Interleaved slots are read in turn, by neighbouring lanes, so they are to start
-/// on different banks.
-const fn slot_words(slots: u32) -> u32 {
-    ROWS + 32 / slots % 32
+/// Words from one slot to the next in a team's staged output. Interleaved slots are read in turn, by neighbouring lanes, so they are to
+/// start on different banks.
+const fn slot_words(slots: u32, groups: u32) -> u32 {
+    team_rows(groups) + 32 / slots % 32
 }
 
 /// Words from one channel to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
-const fn channel_words(slots: u32) -> u32 {
-    slots * slot_words(slots) + 4
+const fn channel_words(slots: u32, groups: u32) -> u32 {
+    slots * slot_words(slots, groups) + 4
 }
 
 /// Blocks of eight channels that are staged at a time.
@@ -40,16 +41,21 @@ const fn slice_blocks(slots: u32) -> u32 {
     if slots < 4 { 4 / slots } else { 1 }
 }
 
-/// Words of shared memory that staging the output takes.
-pub const fn output_words(slots: u32) -> u32 {
-    8 * slice_blocks(slots) * channel_words(slots)
+/// Words of shared memory that staging a team's output takes.
+const fn team_words(slots: u32, groups: u32) -> u32 {
+    8 * slice_blocks(slots) * channel_words(slots, groups)
 }
 
-impl Target<'_> {
-    /// Stores the product of the block. It synchronises the block before the staged output is used again.
+/// Words of shared memory that staging the output takes.
+pub const fn output_words(slots: u32, groups: u32) -> u32 {
+    TEAMS * team_words(slots, groups)
+}
+
+impl<const GROUPS: u32> Target<'_, GROUPS> {
+    /// Stores the product of the team. It synchronises the team before the staged output is used again.
     ///
     /// # Safety
-    /// All threads of the block come here together, with a complete product; the target is the block's own.
+    /// All threads of the team come here together, with a complete product; the target is the block's own.
     #[inline(always)]
     pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(&self, product: &impl Product<BLOCKS, SLOTS>) {
         let slice = const { slice_blocks(SLOTS as u32) as usize };
@@ -59,17 +65,32 @@ impl Target<'_> {
             unsafe {
                 self.stage::<BLOCKS, SLOTS, BLOCK>(product, part as u32);
                 if part + 1 == slice || BLOCK + 1 == BLOCKS {
-                    thread::sync_threads();
+                    self.sync_team();
                     self.store_slice::<SLOTS>((BLOCK - part) as u32 * 8, (part + 1) as u32 * 8);
-                    thread::sync_threads();
+                    self.sync_team();
                 }
             }
         });
     }
 
+    /// The thread's team, and its number there.
     #[inline(always)]
-    fn staged(&self) -> SharedPtr<f32> {
-        dynamic_shared_mem::<f32>().add(self.t.output_start / 4)
+    fn team() -> (u32, u32) {
+        let thread = hint::opaque(thread::thread_idx_x());
+        (thread / team_threads(GROUPS), thread % team_threads(GROUPS))
+    }
+
+    #[inline(always)]
+    unsafe fn sync_team(&self) {
+        let team = thread::thread_idx_x() / team_threads(GROUPS);
+        // SAFETY: the whole team comes here.
+        unsafe { thread::sync_named(STORE + team, team_threads(GROUPS)) };
+    }
+
+    /// The staged output of a team.
+    #[inline(always)]
+    fn staged(&self, team: u32, slots: u32) -> SharedPtr<f32> {
+        dynamic_shared_mem::<f32>().add(self.t.output_start / 4 + team * team_words(slots, GROUPS))
     }
 
     /// Writes a block of eight channels to the staged output, as block number `part` there.
@@ -79,19 +100,19 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
         part: u32,
     ) {
-        let thread = hint::opaque(thread::thread_idx_x());
+        let (team, thread) = Self::team();
         let lane = thread % 32;
         let row = thread / 32 * 16 + lane / 4;
         let column = lane % 4 * 2;
-        let words = channel_words(SLOTS as u32);
-        let first = self.staged().add((part * 8 + column) * words + row);
+        let words = channel_words(SLOTS as u32, GROUPS);
+        let first = self.staged(team, SLOTS as u32).add((part * 8 + column) * words + row);
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
         unsafe {
             let left = self.bias(BLOCK as u32 * 8 + column);
             let right = self.bias(BLOCK as u32 * 8 + column + 1);
             unrolled!(SLOT in 0..SLOTS => {
                 let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let place = first.add(SLOT as u32 * slot_words(SLOTS as u32));
+                let place = first.add(SLOT as u32 * slot_words(SLOTS as u32, GROUPS));
                 place.store(a + left);
                 place.add(words).store(b + right);
                 place.add(8).store(c + left);
@@ -121,22 +142,26 @@ impl Target<'_> {
         let group = self.place.group as usize * self.t.out_per_group as usize;
         let sample = self.place.sample as usize * self.t.output_sample as usize;
         let output = self.output.wrapping_add(sample + (group + first_channel as usize) * plane);
-        let elements = SLOTS as u32 * ROWS;
+        let rows = team_rows(GROUPS);
+        let elements = SLOTS as u32 * rows;
         // Every slice computes its addresses anew: kept, they would take the registers of the sums.
-        let thread = hint::opaque(thread::thread_idx_x());
-        // Where a channel has fewer elements than the block threads, threads share the channels.
-        let sharers = if elements < THREADS { THREADS / elements } else { 1 };
+        let (team, thread) = Self::team();
+        let threads = team_threads(GROUPS);
+        // Where a channel has fewer elements than the team threads, threads share the channels.
+        let sharers = if elements < threads { threads / elements } else { 1 };
         let mut element = thread % elements;
         let share = thread / elements % sharers;
         while element < elements {
             let (position, interleaved) = element.divide(self.t.interleaved);
-            let slot = position / ROWS * self.t.interleaved.value() as u32 + interleaved;
-            let row = position % ROWS;
+            let slot = position / rows * self.t.interleaved.value() as u32 + interleaved;
+            let row = position % rows;
             // SAFETY: the caller's promise.
             unsafe {
-                if let Some(offset) = self.locate::<SLOTS>(slot, row) {
-                    let words = channel_words(SLOTS as u32);
-                    let mut staged = self.staged().add(slot * slot_words(SLOTS as u32) + row + share * words);
+                if let Some(offset) = self.locate::<SLOTS>(slot, team * rows + row) {
+                    let words = channel_words(SLOTS as u32, GROUPS);
+                    let mut staged = self
+                        .staged(team, SLOTS as u32)
+                        .add(slot * slot_words(SLOTS as u32, GROUPS) + row + share * words);
                     let mut place = output.wrapping_add(offset + share as usize * plane);
                     let mut channel = share;
                     while channel < channels {
@@ -147,7 +172,7 @@ impl Target<'_> {
                     }
                 }
             }
-            element += THREADS;
+            element += threads;
         }
     }
 

@@ -11,7 +11,7 @@ use conv_transpose_kernels::tile::{self, ROWS, Variant};
 use super::{
     Task,
     layout::{Cut, Layout},
-    tables::{Tables, tap_groups},
+    tables::{Tables, input_ring, tap_groups},
 };
 use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
 
@@ -19,7 +19,7 @@ use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
 const MOST_PRODUCTS: u128 = 1 << 19;
 
 /// Warp groups of a block.
-const WARP_GROUPS: f64 = (tile::THREADS / 128) as f64;
+const WARP_GROUPS: f64 = (tile::CONSUMERS / 128) as f64;
 
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
 const LEAST_PRODUCT: f64 = 13.0;
@@ -33,8 +33,8 @@ const MEMORY_BYTES: f64 = 2500.0;
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
 const LATENCY: f64 = 6000.0;
 
-/// Cycles that a stage takes besides its work: waiting at the barrier for the slowest warp, and for the first fragment.
-const STAGE_LATENCY: f64 = 400.0;
+/// Cycles that a chunk takes besides its work: waiting at the barrier, and for the first fragment.
+const CHUNK_LATENCY: f64 = 150.0;
 
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1500.0;
@@ -187,8 +187,15 @@ impl Work {
             let taps: usize = layout.phases[axis].iter().map(|phase| phase.taps).sum();
             work.products *= taps as f64 * f64::from(rows);
             let groups = layout.phases[axis].chunks(together);
-            work.fragments *=
-                groups.map(|phases| distinct_reads(&axes[axis], phases, rows, distance) as f64).sum::<f64>();
+            let fragments = |phases: &[Phase]| {
+                if cut.is_dense() && axis == cut.row_axis {
+                    let groups = tap_groups(phases[0].taps, axis < 2 && axes[axis].input_step() == 1);
+                    groups.iter().map(|group| rows as usize + group.len() - 1).sum()
+                } else {
+                    distinct_reads(&axes[axis], phases, rows, distance)
+                }
+            };
+            work.fragments *= groups.map(|phases| fragments(phases) as f64).sum::<f64>();
         }
         work.slabs = work.products / f64::from(cut.rows());
         work
@@ -240,11 +247,13 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let jobs = layout.jobs(problem.groups());
     let work = Work::new(problem, layout);
     let passes = layout.passes() as f64;
-    let shared = layout.shared(2, layout.chunk_slabs().min(work.slabs as u32).max(1));
+    let slabs = (work.slabs / passes).max(1.0);
+    let chunk_slabs = f64::from(layout.chunk_slabs()).min(slabs);
+    let chunks = (slabs / chunk_slabs).ceil();
+    let shared = layout.shared(input_ring(chunks as u32), chunk_slabs as u32);
     if shared.total > task.target.shared_bytes || jobs >= 1 << 31 {
         return None;
     }
-    let resident = layout.resident(&shared);
 
     // Per stage of a job, on average over the passes.
     let columns = f64::from(variant.channels);
@@ -259,26 +268,23 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let staged_bytes = copies * f64::from(4 * layout.copy_words) * channels + weight_bytes;
     let shared_memory =
         fragments * 16.0 * bank_conflicts(layout) + products * factors * columns / 4.0 + staged_bytes / 128.0;
-    let fetches = (copies / f64::from(tile::THREADS)).ceil() * (10.0 + channels * 3.0) + weight_bytes / 4096.0 * 6.0;
-    let (per_fragment, per_product) = if layout.cut.is_dense() { (14.0, 2.0) } else { (20.0, 8.0) };
-    let issue = fragments * (per_fragment + loads) + products * (per_product + 2.0 * factors) + fetches * WARP_GROUPS;
+    let (per_fragment, per_product) = if layout.cut.is_dense() { (14.0, 2.0) } else { (24.0, 8.0) };
+    let issue = fragments * (per_fragment + loads) + products * (per_product + 2.0 * factors);
+    let fetch = channels / 4.0 * (copies / 32.0).ceil() * 12.0 + weight_bytes / 2048.0 * 10.0;
     let cache = (rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes) / L2_BYTES;
-    let busiest = tensor.max(shared_memory).max(issue).max(cache);
-    let alone = if resident == 1 { 1.4 } else { 1.0 };
-    let stage = alone * busiest + 0.1 * (tensor + shared_memory + issue + cache) + STAGE_LATENCY / f64::from(resident);
+    let busiest = tensor.max(shared_memory).max(issue).max(cache).max(fetch);
+    let stage = busiest + 0.2 * (tensor + shared_memory + issue) + CHUNK_LATENCY * chunks;
 
     // The end of a job.
     let outputs = f64::from(variant.slots * ROWS) * columns;
     let neighbours = if phases[2] as usize >= layout.phases[2].len() { f64::from(extents[3] * phases[2]) } else { 1.0 };
     let stored_bytes = outputs / neighbours * row_bytes(neighbours);
-    let store = (outputs / 32.0 * 4.0 / 4.0).max(stored_bytes / L2_BYTES) + STORE_LATENCY / f64::from(resident);
+    let store = (outputs / 32.0 * 4.0 / 4.0).max(stored_bytes / L2_BYTES) + STORE_LATENCY;
 
     let stages = if work.products > 0.0 { f64::from(layout.stages) } else { 0.0 };
     let job = stage * stages + store;
-    let at_once = f64::from(task.target.multiprocessors * resident);
-    let rounds = jobs as f64 / at_once;
-    let rounds = if rounds < 8.0 { rounds.ceil() } else { rounds + 0.5 };
-    let busy = rounds * job * f64::from(resident) + LATENCY;
+    let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
+    let busy = rounds * job + LATENCY;
     let waste = stored_bytes / (outputs * 4.0);
     let output = problem.output_shape().len() as f64 * 4.0 * (1.0 + (waste - 1.0) * 0.5);
     let input = problem.input_shape().len() as f64 * 4.0;

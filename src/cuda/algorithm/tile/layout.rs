@@ -16,12 +16,6 @@ const CHUNK_BYTES: u32 = 24 << 10;
 /// chunks allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
 
-/// Shared memory of a multiprocessor, on compute capability 9.0.
-const MULTIPROCESSOR_BYTES: u32 = 228 << 10;
-
-/// Shared memory that the system takes for each block.
-const RESERVED_BYTES: u32 = 1 << 10;
-
 /// The choices that are open when a problem is divided into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
@@ -183,17 +177,11 @@ impl Layout {
         tiles * u64::from(self.channel_tiles) * self.passes() as u64 * groups as u64
     }
 
-    /// Blocks that a multiprocessor runs at a time.
-    pub(super) fn resident(&self, shared: &Shared) -> u32 {
-        // Of the registers there are enough for two.
-        (MULTIPROCESSOR_BYTES / (shared.total + RESERVED_BYTES)).clamp(1, 2)
-    }
-
     /// Shared memory for rings with that many inputs, and chunks of at most that many slabs.
     pub(super) fn shared(&self, input_ring: u32, chunk_slabs: u32) -> Shared {
         let Cut { variant, stage_blocks, .. } = self.cut;
-        // Two tables of offsets come first.
-        let input_start = (2 * 4 * self.copies()).next_multiple_of(ALIGN);
+        // The table of offsets comes first.
+        let input_start = (4 * self.copies()).next_multiple_of(ALIGN);
         let input_bytes = 4 * 8 * stage_blocks * self.channel_words;
         let weight_start = (input_start + input_ring * input_bytes).next_multiple_of(ALIGN);
         let output_start = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();

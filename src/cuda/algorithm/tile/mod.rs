@@ -46,8 +46,7 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
         packing.words.into(),
         vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight],
     );
-    let at_once = task.target.multiprocessors * layout.resident(&tables.shared);
-    let workers = layout.jobs(task.problem.groups()).min(at_once.into()) as u32;
+    let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     let compute = Launch {
         kernel: layout.cut.variant.kernel,
         blocks: workers,

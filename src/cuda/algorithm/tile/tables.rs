@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use bytemuck::Zeroable;
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, MOST_SLOTS, MOST_TAPS, Packing, Pass, Run, Slab, Tiling},
+    tile::{Chunk, MOST_SLOTS, MOST_TAPS, Packing, Pass, Run, Slab, Tiling, WEIGHT_RING},
 };
 
 use super::layout::{Layout, PassPhases, Shared, reads};
@@ -22,6 +22,12 @@ pub(super) struct Tables {
     pub(super) shared: Shared,
     /// The most slabs of a chunk.
     chunk_slabs: u32,
+}
+
+/// Inputs that have to be kept for the weight ring to be refilled as soon as a slot of it is empty, with that many chunks per stage: the
+/// input of a stage is overwritten when its last chunk has left the ring.
+pub(super) fn input_ring(chunks: u32) -> u32 {
+    if chunks == 0 { 0 } else { 1 + (WEIGHT_RING - 1).div_ceil(chunks) }
 }
 
 /// A kernel element, and the first channel of a block of eight.
@@ -54,7 +60,7 @@ impl Tables {
             chunks: Vec::new(),
             runs: Vec::new(),
             slabs: Vec::new(),
-            input_ring: 2,
+            input_ring: 0,
             shared: layout.shared(0, 0),
             chunk_slabs: 0,
         };
@@ -84,9 +90,7 @@ impl Tables {
             self.add_chunks(layout, pass.first_slab, clusters(problem, layout, phases, origin).into_values());
         }
         pass.chunks = self.chunks.len() as u32 - pass.first_chunk;
-        if pass.chunks == 1 {
-            self.input_ring = 3;
-        }
+        self.input_ring = self.input_ring.max(input_ring(pass.chunks));
         self.passes.push(pass);
     }
 
@@ -159,7 +163,7 @@ impl Tables {
             halo_y: divisor(layout.halo[1]),
             halo_z: divisor(layout.halo[0]),
             interleaved: divisor(layout.cut.phases[2]),
-            workers,
+            workers: divisor(workers),
             jobs: layout.jobs(problem.groups()) as u32,
             input_plane: input_plane as u64,
             output_plane: output_plane as u64,
@@ -191,7 +195,6 @@ impl Tables {
             output_start: self.shared.output_start,
             first_chunk_row: pass_rows as u32,
             first_run_row: (pass_rows + self.chunks.len()) as u32,
-            padding: 0,
         }
     }
 

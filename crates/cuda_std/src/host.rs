@@ -34,6 +34,16 @@ pub(crate) fn sync_threads() {
     outside_a_launch()
 }
 
+/// Waits at a barrier of the block until so many threads have come.
+pub(crate) fn sync_named(_barrier: u32, _threads: u32) {
+    outside_a_launch()
+}
+
+/// Comes to a barrier of the block without waiting.
+pub(crate) fn arrive_named(_barrier: u32, _threads: u32) {
+    outside_a_launch()
+}
+
 pub(crate) fn trap() -> ! {
     outside_a_launch()
 }

@@ -1,4 +1,8 @@
-//! Where a thread is in its block and its grid, and the barrier of a block.
+//! Where a thread is in its block and its grid, and the barriers of a block.
+//!
+//! A block has 16 barriers. Number 0 is [`sync_threads`]', which all threads wait at; the others serve any number of its
+//! warps ([`sync_named`]), some of which may come there without waiting ([`arrive_named`]). So warps can divide the work:
+//! those that bring data arrive where those that use it wait, and the other way round when the place is free again.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
@@ -77,4 +81,96 @@ pub unsafe fn sync_threads() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::sync_threads()
+}
+
+// Intrinsics and not assembly: LLVM knows that they are convergent, and that they concern all memory.
+#[cfg(target_arch = "nvptx64")]
+mod gpu {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.count"]
+        pub(super) fn sync_named(barrier: u32, threads: u32);
+        #[link_name = "llvm.nvvm.barrier.cta.arrive.aligned.count"]
+        pub(super) fn arrive_named(barrier: u32, threads: u32);
+    }
+}
+
+/// Waits at the block's barrier number `barrier` until `threads` threads have come to it, by this function or by
+/// [`arrive_named`]; what they did in memory before is visible afterwards. Then the barrier is as new.
+///
+/// # Safety
+///
+/// `barrier` must be in 1..=15 and `threads` a multiple of 32. All lanes of the warp must come to the same call,
+/// converged, and all warps that come to the barrier until it opens must give the same number of threads. A warp may
+/// not come again before it has opened.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_named(barrier: u32, threads: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the barrier and the other threads.
+    unsafe {
+        gpu::sync_named(barrier, threads)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::sync_named(barrier, threads)
+}
+
+/// Comes to the block's barrier number `barrier` without waiting: what this thread did in memory before is visible to
+/// those that wait there by [`sync_named`], after their wait. It says nothing about what others did.
+///
+/// # Safety
+///
+/// As for [`sync_named`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive_named(barrier: u32, threads: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the barrier and the other threads.
+    unsafe {
+        gpu::arrive_named(barrier, threads)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::arrive_named(barrier, threads)
+}
+
+/// Raises the number of registers of each thread of this warp to `REGISTERS`, and waits until that many are free. For
+/// sm_90a. What the new ones hold is undefined. It does nothing on the host.
+///
+/// It is assembly, which LLVM does not know to be convergent: let no branch come before it that differs between the
+/// lanes of a warp. The assembler heeds it only in kernels whose launch bounds fix the number of registers.
+///
+/// # Safety
+///
+/// `REGISTERS` must be a multiple of 8 in 24..=256 and no less than the warp has, and others must give back what it takes.
+/// All warps of the warp group must come to the same call, converged, and synchronise before they change the number again.
+#[inline(always)]
+pub unsafe fn set_registers_more<const REGISTERS: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the number and the other threads. Memory counts as changed, so that accesses stay
+    // on their side of it.
+    unsafe {
+        core::arch::asm!(
+            "setmaxnreg.inc.sync.aligned.u32 {registers};",
+            registers = const REGISTERS,
+            options(nostack, preserves_flags),
+        )
+    }
+}
+
+/// Lowers the number of registers of each thread of this warp to `REGISTERS`, for others to take by
+/// [`set_registers_more`]. For sm_90a. It does nothing on the host.
+///
+/// # Safety
+///
+/// As for [`set_registers_more`], with `REGISTERS` no more than the warp has.
+#[inline(always)]
+pub unsafe fn set_registers_fewer<const REGISTERS: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: as in `set_registers_more`.
+    unsafe {
+        core::arch::asm!(
+            "setmaxnreg.dec.sync.aligned.u32 {registers};",
+            registers = const REGISTERS,
+            options(nostack, preserves_flags),
+        )
+    }
 }

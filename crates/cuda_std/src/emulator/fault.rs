@@ -114,6 +114,13 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
+    /// A warp uses a named barrier of its block wrongly, or waits at it for ever.
+    NamedBarrier {
+        /// The barrier's number.
+        barrier: u32,
+        /// What is wrong.
+        problem: NamedBarrierProblem,
+    },
     /// A lane takes part in an operation of its warp that cannot happen.
     Warp {
         /// The mask of lanes that are to take part.
@@ -154,6 +161,34 @@ pub enum Instead {
     Returned,
     /// It waits at this other call.
     Waits(&'static Location<'static>),
+}
+
+/// What is wrong with the use of a named barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBarrierProblem {
+    /// The numbers are 1 to 15.
+    NoSuchBarrier,
+    /// The number of threads is not a multiple of 32, or zero.
+    NotWholeWarps {
+        /// That number.
+        threads: u32,
+    },
+    /// Others that came since the barrier last opened gave another number of threads.
+    OtherCount {
+        /// The number that this warp gives.
+        threads: u32,
+        /// The number that they gave.
+        others: u32,
+    },
+    /// The warp has come before, and the barrier has not opened since.
+    CameTwice,
+    /// Too few come.
+    Stuck {
+        /// The number of threads that have come.
+        came: u32,
+        /// The number that the barrier is to open at.
+        threads: u32,
+    },
 }
 
 /// Why an operation of a warp cannot happen.
@@ -227,6 +262,7 @@ impl fmt::Display for FaultKind {
                 )
             }
             Self::Barrier { other, instead } => write!(f, "waits at a barrier, but thread {other} {instead}"),
+            Self::NamedBarrier { barrier, problem } => write!(f, "named barrier {barrier}: {problem}"),
             Self::Warp { mask, problem } => write!(f, "warp operation with mask {mask:#010x}: {problem}"),
             Self::StepLimit { steps } => write!(f, "still running after {steps} steps"),
             Self::Panic { message } => write!(f, "panicked: {message}"),
@@ -262,6 +298,20 @@ impl fmt::Display for Instead {
         match self {
             Self::Returned => write!(formatter, "has returned"),
             Self::Waits(location) => write!(formatter, "waits at {location}"),
+        }
+    }
+}
+
+impl fmt::Display for NamedBarrierProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchBarrier => write!(formatter, "the numbers are 1 to 15"),
+            Self::NotWholeWarps { threads } => write!(formatter, "{threads} threads are not a number of whole warps"),
+            Self::OtherCount { threads, others } => {
+                write!(formatter, "comes as one of {threads} threads, but others came as some of {others}")
+            }
+            Self::CameTwice => write!(formatter, "the warp comes again before it has opened"),
+            Self::Stuck { came, threads } => write!(formatter, "waits for ever: {came} threads of {threads} have come"),
         }
     }
 }

@@ -20,6 +20,10 @@ pub(super) enum Operation {
     Exchange,
     /// Each offers its part of three matrices, and gets its part of the result.
     Multiply,
+    /// Wait at a barrier of the block.
+    SyncNamed { barrier: u32, threads: u32 },
+    /// Come to a barrier of the block without waiting.
+    ArriveNamed { barrier: u32, threads: u32 },
 }
 
 /// What an operation yields to a lane; words that it does not need are zero.
@@ -67,7 +71,7 @@ impl Meeting {
     pub(super) fn answer(&self, lane: usize) -> Answer {
         let word = |word| [word, 0, 0, 0];
         match self.call.operation {
-            Operation::Synchronise => word(0),
+            Operation::Synchronise | Operation::SyncNamed { .. } | Operation::ArriveNamed { .. } => word(0),
             Operation::Vote => word(lanes(self.call.mask).map(|lane| self.offers[lane] << lane).sum()),
             Operation::Exchange => {
                 let (exchanged, _) = self.offers.as_chunks();
@@ -83,7 +87,7 @@ impl Meeting {
 /// One warp of the running block. The next block's takes its place: by then nobody waits, and its clock goes on.
 pub(super) struct Warp {
     /// The lanes that exist.
-    lanes: u32,
+    pub(super) lanes: u32,
     pub(super) clock: WarpClock,
     meetings: Vec<Meeting>,
     /// The memory of a meeting that is over.
@@ -115,8 +119,10 @@ impl Warp {
         if meeting.missing() != 0 {
             return Ok(None);
         }
-        if call.operation == Operation::Synchronise {
-            self.clock.synchronise(call.mask);
+        match call.operation {
+            Operation::Synchronise | Operation::SyncNamed { .. } => self.clock.synchronise(call.mask),
+            Operation::ArriveNamed { .. } => self.clock.advance(),
+            Operation::Vote | Operation::Exchange | Operation::Multiply => {}
         }
         Ok(Some(self.meetings.swap_remove(index)))
     }

@@ -40,14 +40,16 @@
 //! - accesses out of bounds of all buffers or arrays, misaligned ones, and writes to read-only buffers;
 //! - reads of memory that nothing wrote: shared memory of the block, and buffers registered without a content;
 //! - races: two accesses to a word, at least one of them a write and not both atomic, that nothing orders. Threads of a
-//!   block are ordered by its barriers, lanes of a warp also by `sync_warp`, but *not* by shuffles and votes, which CUDA
+//!   block are ordered by its barriers, where named ones order only what came before them, and only before what those
+//!   do afterwards that waited there; lanes of a warp also by `sync_warp`, but *not* by shuffles and votes, which CUDA
 //!   gives no effect on memory; threads of different blocks are not ordered at all. Races are found by that order,
 //!   not by luck: it does not matter which access the emulator happens to make first;
 //! - accesses to the target of an asynchronous copy, by whomever, before the thread that copies has waited for it; after
 //!   that, races with what the copy wrote. Starting a copy too early, before others have finished with the target, is a
 //!   race too. Data that nobody waits for never arrives;
 //! - words that the launch both writes and loads by `load_readonly`;
-//! - barriers that some thread of the block does not come to, or at another call; operations of a warp with a wrong
+//! - barriers that some thread of the block does not come to, or at another call; named barriers that too few come to,
+//!   that one warp comes to twice, or with different numbers of threads; operations of a warp with a wrong
 //!   mask, missing lanes, or at different calls;
 //! - panics, `trap`, too much shared memory, and threads that do not end.
 //!
@@ -80,10 +82,12 @@
 //! The bodies of the primitives come first and everything serves them: `primitives` asks the running launch (`state`),
 //! which checks memory (`memory`, `shared`) by what is known about each word (`shadow`) and about the order of threads
 //! (`order`), or lets threads wait for each other (`lanes`, `schedule`). Operations of a warp that are more than an
-//! exchange (tensor cores, whose arithmetic is in `matrices`) are further `Operation`s of the same meetings. An
+//! exchange (tensor cores, whose arithmetic is in `matrices`; coming to one of the named `barriers`) are further
+//! `Operation`s of the same meetings. An
 //! asynchronous copy (`copies`) reserves its target when it starts and fills it when its thread waits; `order` says why
 //! that is enough. A new primitive has a body in `host.rs`, which panics, and one in `primitives`.
 
+mod barriers;
 mod copies;
 mod dim3;
 mod fault;
@@ -101,7 +105,7 @@ mod stacks;
 mod state;
 
 pub use dim3::Dim3;
-pub use fault::{Fault, FaultKind, Instead, Place, Thread, WarpProblem};
+pub use fault::{Fault, FaultKind, Instead, NamedBarrierProblem, Place, Thread, WarpProblem};
 pub use launch::Launch;
 pub use memory::{Memory, ReadError};
 pub use shadow::Access;

@@ -2,9 +2,14 @@
 //!
 //! Threads of different blocks are never ordered within a launch. Within a block, a barrier orders everything before it
 //! before everything after it, so accesses from different *epochs* (the number of barriers passed) are ordered. Within
-//! an epoch, threads of different warps are not ordered, and lanes of a warp are ordered by `sync_warp` alone: CUDA
-//! gives shuffles and votes no effect on memory. Each warp counts its `sync_warp`s, and each lane knows up to which of
-//! them it has heard of each other lane: a vector clock of 32 entries.
+//! an epoch, lanes of a warp are ordered by `sync_warp`, but not by shuffles and votes, to which CUDA gives no effect on
+//! memory. Each warp counts its `sync_warp`s, and each lane knows up to which of them it has heard of each other lane: a
+//! vector clock of 32 entries.
+//!
+//! Threads of different warps are ordered, within an epoch, by named barriers alone. To these a warp comes as a whole,
+//! which its count of synchronisations includes; and it knows up to which count it is after each other warp of the
+//! block: a second vector clock, of the warps. Those that wait at a named barrier get to know what all that came there
+//! knew and had done; those that merely arrive get to know nothing, not even their own lanes of each other.
 //!
 //! An asynchronous copy is not an [`Actor`] of its own. It can be completed by nobody but the thread that started it, so
 //! it is two deeds of that thread: at the start it reserves its target, which must be ordered after everything that
@@ -13,6 +18,12 @@
 //! number beyond those of threads, which nothing orders until this module learns what does.
 
 pub(super) const LANES: usize = 32;
+
+/// The most warps of a block.
+pub(super) const WARPS: usize = 32;
+
+/// For each warp of a block: what it did at times below this one happened before.
+pub(super) type Known = [u32; WARPS];
 
 /// Who makes an access, and what has happened before it.
 pub(super) struct Actor<'a> {
@@ -26,6 +37,8 @@ pub(super) struct Actor<'a> {
     pub(super) time: u32,
     /// For each lane of the warp, the number of the last synchronisation that this lane has heard of it by.
     pub(super) heard: &'a [u32; LANES],
+    /// What the warp knows of the others in this epoch; none where no named barrier has been used in the launch.
+    pub(super) known: Option<&'a Known>,
 }
 
 impl Actor<'_> {
@@ -38,6 +51,11 @@ impl Actor<'_> {
     pub(super) fn has_heard(&self, lane: u32, time: u32) -> bool {
         self.heard[lane as usize] > time
     }
+
+    /// Whether everything that another warp did at `time`, in this epoch, happened before.
+    pub(super) fn knows(&self, warp: usize, time: u32) -> bool {
+        self.known.is_some_and(|known| known[warp] > time)
+    }
 }
 
 /// The clocks of one warp.
@@ -45,19 +63,23 @@ impl Actor<'_> {
 pub(super) struct WarpClock {
     pub(super) time: u32,
     pub(super) heard: [[u32; LANES]; LANES],
+    pub(super) known: Known,
 }
 
 impl WarpClock {
-    pub(super) const START: Self = Self { time: 0, heard: [[0; LANES]; LANES] };
+    pub(super) const START: Self = Self { time: 0, heard: [[0; LANES]; LANES], known: [0; WARPS] };
+
+    /// What the warp does from now on can be told from what it has done.
+    pub(super) fn advance(&mut self) {
+        self.time += 1;
+    }
 
     /// The lanes of `mask` synchronise: each now knows what any of them knew.
     pub(super) fn synchronise(&mut self, mask: u32) {
-        self.time += 1;
+        self.advance();
         let mut joined = [0; LANES];
         for lane in lanes(mask) {
-            for (all, &one) in joined.iter_mut().zip(&self.heard[lane]) {
-                *all = one.max(*all);
-            }
+            join(&mut joined, &self.heard[lane]);
         }
         for lane in lanes(mask) {
             joined[lane] = self.time;
@@ -65,6 +87,13 @@ impl WarpClock {
         for lane in lanes(mask) {
             self.heard[lane] = joined;
         }
+    }
+}
+
+/// Adds to a vector clock what another one knows.
+pub(super) fn join(known: &mut [u32; 32], others: &[u32; 32]) {
+    for (all, &one) in known.iter_mut().zip(others) {
+        *all = one.max(*all);
     }
 }
 
@@ -79,7 +108,7 @@ mod tests {
 
     fn has_heard(clock: &WarpClock, reader: usize, lane: u32, time: u32) -> bool {
         let heard = &clock.heard[reader];
-        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.time, heard }.has_heard(lane, time)
+        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.time, heard, known: None }.has_heard(lane, time)
     }
 
     #[test]

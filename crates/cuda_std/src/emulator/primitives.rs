@@ -10,7 +10,7 @@ use super::matrices;
 use super::memory::Violation;
 use super::shadow::Access;
 use super::shared::Shared;
-use super::state::{self, GiveWay, State, Stop};
+use super::state::{self, GiveWay, Onward, State, Stop};
 use crate::warp::FULL_MASK;
 
 #[cold]
@@ -92,6 +92,26 @@ pub(crate) fn sync_threads() {
         Ok(())
     });
     give_way();
+}
+
+/// Waits at a barrier of the block until so many threads have come.
+#[track_caller]
+pub(crate) fn sync_named(barrier: u32, threads: u32) {
+    come_to_named(Operation::SyncNamed { barrier, threads });
+}
+
+/// Comes to a barrier of the block without waiting: but for the other lanes of its warp, which come together.
+#[track_caller]
+pub(crate) fn arrive_named(barrier: u32, threads: u32) {
+    come_to_named(Operation::ArriveNamed { barrier, threads });
+}
+
+#[track_caller]
+fn come_to_named(operation: Operation) {
+    let location = Location::caller();
+    if perform(|state| Ok(state.come_to_named(operation, location)?)) == Onward::Waits {
+        give_way();
+    }
 }
 
 #[track_caller]

@@ -1,14 +1,18 @@
 //! What is known about each word of memory: whether it was written, and by whom it was accessed.
 //!
 //! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
-//! accesses of one warp exactly, and that there were others in another warp or another block. This misses a race only
-//! where lanes of one warp access a word after different synchronisations that do not order them, or where accesses are
-//! to different bytes of a word; it never reports one that is none.
+//! accesses of one warp exactly, and that there were others in another warp or another block. That is enough while
+//! nothing orders warps within an epoch. Once a launch has used a named barrier, it also matters when each of the other
+//! warps made its latest access: these times, the [`Crowds`], are kept apart, and only in such launches.
+//!
+//! This misses a race only where lanes of one warp access a word after different synchronisations that do not order
+//! them, where accesses are to different bytes of a word, or where several warps accessed it before the launch's first
+//! named barrier, of which the last two are remembered; it never reports one that is none.
 
 use std::vec;
 use std::vec::Vec;
 
-use super::order::Actor;
+use super::order::{Actor, LANES, WARPS};
 
 const WORD: usize = 4;
 
@@ -77,8 +81,40 @@ struct Group {
     warp: u8,
     /// The bytes of the word, one bit each.
     bytes: u8,
-    /// A thread of another warp that had accesses in the same epoch, its number from 1.
+    /// A thread of another warp that had accesses in the same epoch, its number from 1. With [`CROWD`], the group's crowd
+    /// has them all.
     other_warp: u16,
+}
+
+/// Beyond the numbers of threads.
+const CROWD: u16 = 1 << 15;
+
+/// For each warp the time of its latest access, plus one; 0 where it had none.
+type Crowd = [u32; WARPS];
+
+/// The crowds of a memory: of each group of each word, where other warps than the group's have accessed it.
+#[derive(Default)]
+struct Crowds {
+    /// By word and group, the number of its crowd plus one. Empty until there is a crowd.
+    numbers: Vec<[u32; 3]>,
+    crowds: Vec<Crowd>,
+}
+
+impl Crowds {
+    fn crowd(&mut self, words: usize, word: usize, group: usize) -> &mut Crowd {
+        self.numbers.resize(words, [0; 3]);
+        let number = &mut self.numbers[word][group];
+        if *number == 0 {
+            self.crowds.push([0; WARPS]);
+            *number = self.crowds.len() as u32;
+        }
+        &mut self.crowds[*number as usize - 1]
+    }
+
+    /// The crowd of a group that has one.
+    fn known(&self, word: usize, group: usize) -> &Crowd {
+        &self.crowds[self.numbers[word][group] as usize - 1]
+    }
 }
 
 impl Group {
@@ -87,7 +123,7 @@ impl Group {
     }
 
     /// An access of the group that is not ordered before the actor's.
-    fn unordered(&self, actor: &Actor<'_>, bytes: u8) -> Option<Other> {
+    fn unordered<'a>(&self, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce() -> &'a Crowd) -> Option<Other> {
         if self.block == 0 || self.bytes & bytes == 0 {
             None
         } else if self.earlier_block != 0 {
@@ -97,16 +133,21 @@ impl Group {
         } else if self.epoch != actor.epoch {
             None
         } else {
-            self.unordered_in_epoch(actor).map(Other::Thread)
+            self.unordered_in_epoch(actor, crowd).map(Other::Thread)
         }
     }
 
-    fn unordered_in_epoch(&self, actor: &Actor<'_>) -> Option<u32> {
-        if self.warp != actor.warp {
+    fn unordered_in_epoch<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
+        if self.warp != actor.warp && !actor.knows(self.warp.into(), self.time) {
             return Some(self.first_thread());
         }
-        if self.other_warp != 0 {
-            return Some(u32::from(self.other_warp) - 1);
+        if self.other_warp != 0
+            && let Some(thread) = self.unordered_other(actor, crowd)
+        {
+            return Some(thread);
+        }
+        if self.warp != actor.warp {
+            return None;
         }
         let others = self.lanes & !(1 << actor.lane);
         (0..u32::BITS)
@@ -115,7 +156,22 @@ impl Group {
             .map(|lane| u32::from(self.warp) * u32::BITS + lane)
     }
 
-    fn record(&mut self, actor: &Actor<'_>, bytes: u8) {
+    /// A thread of other warps than the group's, with an access that is not ordered before the actor's.
+    fn unordered_other<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
+        if self.other_warp & CROWD != 0 {
+            // What the actor's own warp did before others did, it knows of if it knows of theirs.
+            let mut others = crowd().iter().enumerate().filter(|&(warp, &time)| warp != actor.warp.into() && time != 0);
+            let (warp, _) = others.find(|&(warp, time)| !actor.knows(warp, time - 1))?;
+            return Some((warp * LANES) as u32);
+        }
+        let thread = u32::from(self.other_warp) - 1;
+        let warp = thread as usize / LANES;
+        // From before the launch's first named barrier, when nobody kept books: the time does not matter.
+        let known = actor.known.is_some() && (warp == actor.warp.into() || actor.knows(warp, 0));
+        (!known).then_some(thread)
+    }
+
+    fn record<'a>(&mut self, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce() -> &'a mut Crowd) {
         let same_block = self.block == actor.block;
         let same_epoch = same_block && self.epoch == actor.epoch;
         let same_warp = same_epoch && self.warp == actor.warp;
@@ -127,14 +183,34 @@ impl Group {
         let others = if self.bytes == bytes { *self } else { Self::default() };
         let earlier_block = if same_block { others.earlier_block } else { others.block };
         let other_warp = match (same_epoch, same_warp) {
-            (true, false) if others.block != 0 => self.first_thread() as u16 + 1,
+            (true, false) if others.block != 0 => {
+                let thread = self.first_thread() as u16 + 1;
+                if actor.known.is_some() { self.join_crowd(crowd()) | thread } else { thread }
+            }
             (true, true) => others.other_warp,
             _ => 0,
         };
         let Actor { block, epoch, warp, lane, time, .. } = *actor;
         *self = Self { block, earlier_block, epoch, time, lanes: 1 << lane, warp, bytes, other_warp };
     }
+
+    /// Takes down the group's latest accesses in its crowd, before those of another warp take their place.
+    fn join_crowd(&self, crowd: &mut Crowd) -> u16 {
+        if self.other_warp & CROWD == 0 {
+            crowd.fill(0);
+            if self.other_warp != 0 {
+                crowd[(usize::from(self.other_warp) - 1) / LANES] = 1;
+            }
+        }
+        crowd[usize::from(self.warp)] = self.time + 1;
+        CROWD
+    }
 }
+
+// The groups of a word, as numbers.
+const READS: usize = 0;
+const WRITES: usize = 1;
+const ATOMICS: usize = 2;
 
 /// One word: its content, and the accesses to it in the running launch.
 #[derive(Clone, Copy, Default)]
@@ -154,7 +230,7 @@ struct Cell {
 }
 
 impl Cell {
-    fn check(&self, access: Access, actor: &Actor<'_>, bytes: u8) -> Result<(), Reason> {
+    fn check(&self, access: Access, actor: &Actor<'_>, bytes: u8, word: usize, crowds: &Crowds) -> Result<(), Reason> {
         if self.copying != 0 {
             return Err(Reason::Pending { thread: u32::from(self.copying) - 1 });
         }
@@ -166,29 +242,31 @@ impl Cell {
         if (assumes && changed) || (access.writes() && self.assumed_constant) {
             return Err(Reason::NotConstant);
         }
-        let against = |group: &Group, earlier| match group.unordered(actor, bytes) {
-            Some(other) => Err(Reason::Race { earlier, other }),
-            None => Ok(()),
-        };
-        against(&self.writes, Access::Write)?;
+        let against =
+            |group: &Group, number, earlier| match group.unordered(actor, bytes, || crowds.known(word, number)) {
+                Some(other) => Err(Reason::Race { earlier, other }),
+                None => Ok(()),
+            };
+        against(&self.writes, WRITES, Access::Write)?;
         if access != Access::Atomic {
-            against(&self.atomics, Access::Atomic)?;
+            against(&self.atomics, ATOMICS, Access::Atomic)?;
         }
         if access.writes() {
-            against(&self.reads, Access::Read)?;
+            against(&self.reads, READS, Access::Read)?;
         }
         Ok(())
     }
 
-    fn record(&mut self, access: Access, actor: &Actor<'_>, bytes: u8) {
+    /// `crowd` yields the crowd of one of the groups.
+    fn record<'a>(&mut self, access: Access, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce(usize) -> &'a mut Crowd) {
         if access.writes() {
             self.written |= bytes;
         }
         match access {
-            Access::Read => self.reads.record(actor, bytes),
+            Access::Read => self.reads.record(actor, bytes, || crowd(READS)),
             Access::ReadOnlyLoad => self.assumed_constant = true,
-            Access::Write => self.writes.record(actor, bytes),
-            Access::Atomic => self.atomics.record(actor, bytes),
+            Access::Write => self.writes.record(actor, bytes, || crowd(WRITES)),
+            Access::Atomic => self.atomics.record(actor, bytes, || crowd(ATOMICS)),
         }
     }
 }
@@ -198,13 +276,14 @@ pub(super) struct Shadow {
     cells: Vec<Cell>,
     /// Counts how often the content was lost. Cells of an earlier life are void: that is cheaper than clearing them.
     life: u32,
+    crowds: Crowds,
 }
 
 impl Shadow {
     pub(super) fn new(bytes: usize, initialised: bool) -> Self {
         let written = if initialised { ALL_BYTES } else { 0 };
         let cell = Cell { written, ..Cell::default() };
-        Self { cells: vec![cell; bytes.div_ceil(WORD)], life: 0 }
+        Self { cells: vec![cell; bytes.div_ceil(WORD)], life: 0, crowds: Crowds::default() }
     }
 
     /// Forgets who accessed the memory, because everybody has finished.
@@ -212,6 +291,7 @@ impl Shadow {
         for cell in &mut self.cells {
             *cell = Cell { written: cell.written, life: cell.life, ..Cell::default() };
         }
+        self.crowds = Crowds::default();
     }
 
     /// Forgets the content too, as at the start of a block whose own memory this is.
@@ -233,9 +313,9 @@ impl Shadow {
         bytes: usize,
     ) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            let cell = self.cell(word);
-            cell.check(access, actor, mask).map_err(|reason| objection(offset, word, reason))?;
-            cell.record(access, actor, mask);
+            let (count, (cell, crowds)) = (self.cells.len(), self.cell(word));
+            cell.check(access, actor, mask, word, crowds).map_err(|reason| objection(offset, word, reason))?;
+            cell.record(access, actor, mask, |group| crowds.crowd(count, word, group));
         }
         Ok(())
     }
@@ -244,8 +324,8 @@ impl Shadow {
     /// what holds for the write now also holds then.
     pub(super) fn reserve(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            let cell = self.cell(word);
-            cell.check(Access::Write, actor, mask).map_err(|reason| objection(offset, word, reason))?;
+            let (cell, crowds) = self.cell(word);
+            cell.check(Access::Write, actor, mask, word, crowds).map_err(|reason| objection(offset, word, reason))?;
             cell.copying = actor.thread() as u16 + 1;
         }
         Ok(())
@@ -254,19 +334,19 @@ impl Shadow {
     /// Takes down that the actor makes a write now that it has reserved.
     pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
         for (word, mask) in words(offset, bytes) {
-            let cell = self.cell(word);
+            let (count, (cell, crowds)) = (self.cells.len(), self.cell(word));
             cell.copying = 0;
-            cell.record(Access::Write, actor, mask);
+            cell.record(Access::Write, actor, mask, |group| crowds.crowd(count, word, group));
         }
     }
 
-    /// What is known about a word, in this life.
-    fn cell(&mut self, word: usize) -> &mut Cell {
+    /// What is known about a word, in this life, and the crowds of all words.
+    fn cell(&mut self, word: usize) -> (&mut Cell, &mut Crowds) {
         let cell = &mut self.cells[word];
         if cell.life != self.life {
             *cell = Cell { life: self.life, ..Cell::default() };
         }
-        cell
+        (cell, &mut self.crowds)
     }
 }
 
@@ -296,7 +376,7 @@ mod tests {
 
     fn actor(block: u32, epoch: u32, thread: u32) -> Actor<'static> {
         let (warp, lane) = ((thread / 32) as u8, (thread % 32) as u8);
-        Actor { block: block + 1, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD }
+        Actor { block: block + 1, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD, known: None }
     }
 
     fn race(earlier: Access, other: Other) -> Result<(), Objection> {

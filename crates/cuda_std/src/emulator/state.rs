@@ -13,13 +13,14 @@ use std::vec::Vec;
 
 use corosensei::Yielder;
 
+use super::barriers::{Barriers, Gathering, Stuck};
 use super::copies::Copies;
 use super::dim3::Dim3;
 use super::fault::{Fault, FaultKind, Instead, Thread, WarpProblem};
-use super::lanes::{Answer, Call, Meeting, Warp};
+use super::lanes::{Answer, Call, Meeting, Operation, Warp};
 use super::launch::Launch;
 use super::memory::{Memory, Violation};
-use super::order::{Actor, LANES, lanes};
+use super::order::{Actor, LANES, WARPS, join, lanes};
 use super::random::Random;
 use super::shadow::{Other, Reason};
 use super::shared::Shared;
@@ -55,11 +56,19 @@ pub(super) type GiveWay = Yielder<(), ()>;
 /// One in so many primitives gives way to other threads, where the order is random.
 const PREEMPTION: usize = 8;
 
+/// Whether the running thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Onward {
+    Goes,
+    Waits,
+}
+
 #[derive(Clone, Copy)]
 enum Status {
     /// Running or about to.
     Ready,
     AtBarrier(&'static Location<'static>),
+    AtNamedBarrier(&'static Location<'static>),
     AtWarp(&'static Location<'static>),
     Returned,
 }
@@ -99,6 +108,9 @@ pub(super) struct State {
     ready: VecDeque<u32>,
     unfinished: u32,
     warps: Vec<Warp>,
+    barriers: Barriers,
+    /// Whether the launch has used a named barrier: until then nobody keeps books for them.
+    uses_barriers: bool,
     random: Option<Random>,
     pub(super) fault: Option<Box<Fault>>,
 }
@@ -122,6 +134,8 @@ impl State {
             ready: VecDeque::new(),
             unfinished: 0,
             warps: warps.collect(),
+            barriers: Barriers::NEW,
+            uses_barriers: false,
             random: launch.seed.map(Random::new),
             fault: None,
         }
@@ -142,6 +156,17 @@ impl State {
         self.copies.iter_mut().for_each(Copies::forget);
         self.unfinished = self.members.len() as u32;
         self.ready.extend(0..self.unfinished);
+        if self.uses_barriers {
+            self.barriers = Barriers::NEW;
+            self.forget_known();
+        }
+    }
+
+    /// In a new epoch, nothing needs to be known about other warps.
+    fn forget_known(&mut self) {
+        for warp in &mut self.warps {
+            warp.clock.known = [0; WARPS];
+        }
     }
 
     /// Chooses the thread that runs next.
@@ -252,6 +277,57 @@ impl State {
         Ok(Some(answer))
     }
 
+    /// The running thread comes to a named barrier: with the last lane, its warp does.
+    pub(super) fn come_to_named(
+        &mut self,
+        operation: Operation,
+        location: &'static Location<'static>,
+    ) -> Result<Onward, FaultKind> {
+        let (barrier, threads, waits) = match operation {
+            Operation::SyncNamed { barrier, threads } => (barrier, threads, Some(location)),
+            Operation::ArriveNamed { barrier, threads } => (barrier, threads, None),
+            _ => return Ok(Onward::Goes),
+        };
+        let fault = |problem| FaultKind::NamedBarrier { barrier, problem };
+        Barriers::check(barrier, threads).map_err(fault)?;
+        self.uses_barriers = true;
+        let (warp, lane) = (self.current as usize / LANES, self.lane());
+        let call = Call { operation, mask: self.warps[warp].lanes, location };
+        let Some(meeting) = self.warps[warp].arrive(lane, call, [])? else {
+            self.members[self.current as usize].status = Status::AtWarp(location);
+            return Ok(Onward::Waits);
+        };
+        let opened = self.barriers.come(barrier, threads, warp, &self.warps[warp].clock, waits).map_err(fault)?;
+        let stays = waits.is_some() && opened.is_none();
+        if stays {
+            for lane in lanes(call.mask) {
+                self.members[warp * LANES + lane].status = Status::AtNamedBarrier(location);
+            }
+        } else {
+            self.release_lanes(warp, &meeting);
+        }
+        self.warps[warp].end(meeting);
+        if let Some(gathering) = opened {
+            self.open_named(&gathering);
+        }
+        Ok(if stays { Onward::Waits } else { Onward::Goes })
+    }
+
+    /// Those that wait at a named barrier go on.
+    fn open_named(&mut self, gathering: &Gathering) {
+        for warp in lanes(gathering.waiting) {
+            join(&mut self.warps[warp].clock.known, &gathering.known);
+            for lane in lanes(self.warps[warp].lanes) {
+                let thread = warp * LANES + lane;
+                let member = &mut self.members[thread];
+                if matches!(member.status, Status::AtNamedBarrier(_)) {
+                    member.status = Status::Ready;
+                    self.ready.push_back(thread as u32);
+                }
+            }
+        }
+    }
+
     fn release_lanes(&mut self, warp: usize, meeting: &Meeting) {
         for lane in lanes(meeting.call.mask) {
             let thread = warp * LANES + lane;
@@ -280,6 +356,7 @@ impl State {
             lane: lane as u8,
             time: clock.time,
             heard: &clock.heard[lane],
+            known: self.uses_barriers.then_some(&clock.known),
         };
         (&mut self.memory, &mut self.shared, actor)
     }
@@ -312,8 +389,12 @@ impl State {
             return Ok(true);
         }
         self.check_warps()?;
+        self.check_named_barriers()?;
         self.check_barrier()?;
         self.epoch += 1;
+        if self.uses_barriers {
+            self.forget_known();
+        }
         for (thread, member) in self.members.iter_mut().enumerate() {
             if matches!(member.status, Status::AtBarrier(_)) {
                 member.status = Status::Ready;
@@ -335,7 +416,13 @@ impl State {
         Err(self.record(waiting, Some(location), kind))
     }
 
-    /// With no thread ready and none at an operation of its warp, all that have not returned wait at a barrier.
+    /// With no thread ready, a named barrier that somebody waits at stays closed for ever.
+    fn check_named_barriers(&mut self) -> Result<(), Stop> {
+        let Some(Stuck { barrier, warp, location, problem }) = self.barriers.stuck() else { return Ok(()) };
+        Err(self.record(warp * LANES as u32, location, FaultKind::NamedBarrier { barrier, problem }))
+    }
+
+    /// With no thread ready and none at an operation of its warp or a named barrier, all that have not returned wait at a barrier.
     fn check_barrier(&mut self) -> Result<(), Stop> {
         let statuses = || self.members.iter().map(|member| member.status).enumerate();
         let waiting = statuses().find_map(|(thread, status)| match status {
@@ -346,7 +433,7 @@ impl State {
         let absent = statuses().find(|(_, status)| match status {
             Status::AtBarrier(location) => *location != here,
             Status::Returned => !self.launch.barriers_without_returned,
-            Status::AtWarp(_) | Status::Ready => true,
+            Status::AtNamedBarrier(_) | Status::AtWarp(_) | Status::Ready => true,
         });
         let Some((absent, _)) = absent else { return Ok(()) };
         let kind = FaultKind::Barrier { other: self.positions[absent], instead: self.instead(absent as u32) };
@@ -356,7 +443,9 @@ impl State {
     /// What a thread does that another one waits for in vain.
     fn instead(&self, thread: u32) -> Instead {
         match self.members[thread as usize].status {
-            Status::AtBarrier(location) | Status::AtWarp(location) => Instead::Waits(location),
+            Status::AtBarrier(location) | Status::AtNamedBarrier(location) | Status::AtWarp(location) => {
+                Instead::Waits(location)
+            }
             Status::Returned | Status::Ready => Instead::Returned,
         }
     }

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use conv_transpose_kernels::tile::{self, ROWS, Variant};
+use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{
     Task,
@@ -17,9 +17,6 @@ use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
 
 /// The most table entries: products of a stage, of all passes.
 const MOST_PRODUCTS: u128 = 1 << 19;
-
-/// Warp groups of a block.
-const WARP_GROUPS: f64 = (tile::CONSUMERS / 128) as f64;
 
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
 const LEAST_PRODUCT: f64 = 13.0;
@@ -33,8 +30,11 @@ const MEMORY_BYTES: f64 = 2500.0;
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
 const LATENCY: f64 = 6000.0;
 
-/// Cycles that a chunk takes besides its work: waiting at the barrier, and for the first fragment.
-const CHUNK_LATENCY: f64 = 150.0;
+/// Cycles from one instruction of a warp to the next.
+const SERIAL_ISSUE: f64 = 2.5;
+
+/// Cycles that a chunk takes a team besides its work: waiting at the barrier, and for the first fragment.
+const CHUNK_LATENCY: f64 = 200.0;
 
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1500.0;
@@ -98,10 +98,10 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let problem = &task.problem;
     let split = task.precision == Precision::F32;
     let positions = phases.each_ref().map(|phases| phases[0].positions);
-    let boxes = boxes(problem, positions);
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let mut cuts = Vec::new();
     for variant in tile::VARIANTS.iter().filter(|variant| variant.split == split) {
+        let boxes = boxes(problem, positions, tile::rows(variant.groups));
         for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
             for &extents in &boxes {
                 let stage_blocks =
@@ -136,13 +136,13 @@ fn slot_uses(variant: &Variant, phases: &[Vec<Phase>; 3], positions: [usize; 3])
 }
 
 /// Boxes of positions that fill the rows of the product well: samples, z, y, x.
-fn boxes(problem: &Problem<3>, positions: [usize; 3]) -> Vec<[u32; 4]> {
-    let [z_extents, y_extents, x_extents] = positions.map(extents);
+fn boxes(problem: &Problem<3>, positions: [usize; 3], rows: u32) -> Vec<[u32; 4]> {
+    let [z_extents, y_extents, x_extents] = positions.map(|positions| extents(positions, rows));
     let mut boxes = Vec::new();
     for &x in &x_extents {
-        for &y in y_extents.iter().filter(|&&y| x * y <= ROWS) {
-            for &z in z_extents.iter().filter(|&&z| x * y * z <= ROWS) {
-                let samples = (ROWS / (x * y * z)).min(problem.batch().max(1).min(ROWS as usize) as u32);
+        for &y in y_extents.iter().filter(|&&y| x * y <= rows) {
+            for &z in z_extents.iter().filter(|&&z| x * y * z <= rows) {
+                let samples = (rows / (x * y * z)).min(problem.batch().max(1).min(rows as usize) as u32);
                 let samples = if fits_32_bits(problem, samples) { samples } else { 1 };
                 boxes.push([samples, z, y, x]);
             }
@@ -154,9 +154,9 @@ fn boxes(problem: &Problem<3>, positions: [usize; 3]) -> Vec<[u32; 4]> {
 }
 
 /// Extents of a box along an axis: powers of two, and even divisions of all positions.
-fn extents(positions: usize) -> Vec<u32> {
-    let powers = (0..=7).map(|power| 1 << power).filter(|&extent| extent <= positions);
-    let divisions = (1..=4).map(|parts| positions.div_ceil(parts)).filter(|&extent| extent <= ROWS as usize);
+fn extents(positions: usize, rows: u32) -> Vec<u32> {
+    let powers = (0..=8).map(|power| 1 << power).filter(|&extent| extent <= positions.min(rows as usize));
+    let divisions = (1..=4).map(|parts| positions.div_ceil(parts)).filter(|&extent| extent <= rows as usize);
     let extents: BTreeSet<usize> = powers.chain(divisions).collect();
     extents.into_iter().map(|extent| extent as u32).collect()
 }
@@ -217,6 +217,7 @@ fn distinct_reads(axis: &Axis, phases: &[Phase], rows: u32, distance: u32) -> us
 /// How often, on average, the lanes of a warp that load a fragment have to take turns because they want the same bank.
 fn bank_conflicts(layout: &Layout) -> f64 {
     let [_, box_z, box_y, box_x] = layout.cut.extents;
+    let rows = tile::rows(layout.cut.variant.groups);
     let positions = layout.cut.extents.iter().product::<u32>();
     let word = |row: u32| {
         let row = if row < positions { row } else { 0 };
@@ -224,7 +225,7 @@ fn bank_conflicts(layout: &Layout) -> f64 {
         let slice = n * layout.halo[0] + z * layout.cut.step(0);
         (slice * layout.halo[1] + y * layout.cut.step(1)) * layout.pitch + x
     };
-    let turns = (0..ROWS / 8).map(|eight| {
+    let turns = (0..rows / 8).map(|eight| {
         let mut words: [BTreeSet<u32>; 32] = Default::default();
         for lane in 0..32 {
             let word = word(eight * 8 + lane / 4) + lane % 4 * layout.channel_words;
@@ -232,7 +233,7 @@ fn bank_conflicts(layout: &Layout) -> f64 {
         }
         words.iter().map(BTreeSet::len).max().unwrap_or(1) as f64
     });
-    turns.sum::<f64>() / f64::from(ROWS / 8)
+    turns.sum::<f64>() / f64::from(rows / 8)
 }
 
 /// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
@@ -255,34 +256,51 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
         return None;
     }
 
-    // Per stage of a job, on average over the passes.
+    let warp_groups = f64::from(2 * variant.groups);
     let columns = f64::from(variant.channels);
+    let slots = f64::from(variant.slots);
+
+    // Of a warp group, per stage of a job, on average over the passes.
     let (factors, loads) = if variant.split { (3.0, 10.0) } else { (1.0, 2.0) };
-    let fragments = work.fragments / passes * WARP_GROUPS;
-    let products = work.products / passes * WARP_GROUPS;
+    let fragments = work.fragments / passes;
+    let products = work.products / passes * factors;
+    let tensor = products * (columns / 2.0).max(LEAST_PRODUCT);
+    let reads = fragments * 16.0 * bank_conflicts(layout) + products * columns / 4.0;
+    let instructions = if layout.cut.is_dense() {
+        fragments * (14.0 + loads) + products * 3.0
+    } else {
+        fragments * (24.0 + 8.0 * slots + loads) + products * 2.0
+    };
+    let serial = tensor.max(instructions * SERIAL_ISSUE) + chunks * CHUNK_LATENCY;
+
+    // Of the producers.
     let channels = f64::from(8 * stage_blocks);
     let rows = f64::from(extents[0] * layout.halo[0] * layout.halo[1]);
     let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs / passes * f64::from(layout.slab_bytes());
-    let tensor = products * factors * (columns / 2.0).max(LEAST_PRODUCT);
     let staged_bytes = copies * f64::from(4 * layout.copy_words) * channels + weight_bytes;
-    let shared_memory =
-        fragments * 16.0 * bank_conflicts(layout) + products * factors * columns / 4.0 + staged_bytes / 128.0;
-    let (per_fragment, per_product) = if layout.cut.is_dense() { (14.0, 2.0) } else { (24.0, 8.0) };
-    let issue = fragments * (per_fragment + loads) + products * (per_product + 2.0 * factors);
-    let fetch = channels / 4.0 * (copies / 32.0).ceil() * 12.0 + weight_bytes / 2048.0 * 10.0;
-    let cache = (rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes) / L2_BYTES;
-    let busiest = tensor.max(shared_memory).max(issue).max(cache).max(fetch);
-    let stage = busiest + 0.2 * (tensor + shared_memory + issue) + CHUNK_LATENCY * chunks;
+    let fetched_bytes = rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes;
+    let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
+    let fetch = channels / 4.0 * (copies / 32.0).ceil() * copy_instructions + weight_bytes / 2048.0 * 10.0;
 
-    // The end of a job.
-    let outputs = f64::from(variant.slots * ROWS) * columns;
+    // Of the end of a job.
+    let outputs = slots * f64::from(tile::rows(variant.groups)) * columns;
     let neighbours = if phases[2] as usize >= layout.phases[2].len() { f64::from(extents[3] * phases[2]) } else { 1.0 };
     let stored_bytes = outputs / neighbours * row_bytes(neighbours);
-    let store = (outputs / 32.0 * 4.0 / 4.0).max(stored_bytes / L2_BYTES) + STORE_LATENCY;
+    let store_instructions = slots * columns / 2.0 * 8.0;
+    let store = store_instructions * SERIAL_ISSUE + STORE_LATENCY;
 
+    // A team works on one stage after the other, and both teams share what a multiprocessor has.
     let stages = if work.products > 0.0 { f64::from(layout.stages) } else { 0.0 };
-    let job = stage * stages + store;
+    let resources = [
+        stages * serial + store,
+        stages * fetch * SERIAL_ISSUE,
+        stages * tensor * warp_groups,
+        stages * (reads * warp_groups + staged_bytes / 128.0) + outputs * 8.0 / 128.0,
+        (stages * instructions + store_instructions) * warp_groups + stages * fetch,
+        (stages * fetched_bytes + stored_bytes) / L2_BYTES,
+    ];
+    let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
     let busy = rounds * job + LATENCY;
     let waste = stored_bytes / (outputs * 4.0);

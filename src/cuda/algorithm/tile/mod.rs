@@ -50,7 +50,7 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
     let compute = Launch {
         kernel: layout.cut.variant.kernel,
         blocks: workers,
-        threads: tile::THREADS,
+        threads: tile::threads(layout.cut.variant.groups),
         shared_bytes: tables.shared.total,
         arguments: vec![
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
@@ -64,6 +64,8 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
     let mut rows = Table::new(&tables.passes);
     rows.extend(&tables.chunks);
     rows.extend(&tables.runs);
+    // Kernels load the next entry before they know whether there is one.
+    rows.extend(&[[0u32; 4]; 8]);
     Recipe {
         tables: vec![rows, Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },

@@ -453,12 +453,11 @@ tile_kernels! {
     tile_64x1_tf32: 64, 1, 1, 384, false;
     tile_128x2_tf32: 128, 2, 1, 384, false;
     tile_128x1_tf32: 128, 1, 1, 384, false;
-    tile_8x8x2_tf32: 8, 8, 2, 640, false;
-    tile_16x8x2_tf32: 16, 8, 2, 640, false;
-    tile_32x4x2_tf32: 32, 4, 2, 640, false;
-    tile_64x2x2_tf32: 64, 2, 2, 640, false;
+    tile_8x4x2_tf32: 8, 4, 2, 640, false;
+    tile_16x4x2_tf32: 16, 4, 2, 640, false;
+    tile_32x2x2_tf32: 32, 2, 2, 640, false;
     tile_8x8_f32: 8, 8, 1, 384, true;
-    tile_16x8_f32: 16, 8, 1, 384, true;
+    tile_16x4_f32: 16, 4, 1, 384, true;
     tile_24x4_f32: 24, 4, 1, 384, true;
     tile_32x4_f32: 32, 4, 1, 384, true;
     tile_32x2_f32: 32, 2, 1, 384, true;
@@ -466,8 +465,6 @@ tile_kernels! {
     tile_64x2_f32: 64, 2, 1, 384, true;
     tile_64x1_f32: 64, 1, 1, 384, true;
     tile_128x1_f32: 128, 1, 1, 384, true;
-    tile_8x8x2_f32: 8, 8, 2, 640, true;
-    tile_16x4x2_f32: 16, 4, 2, 640, true;
-    tile_32x2x2_f32: 32, 2, 2, 640, true;
-    tile_64x1x2_f32: 64, 1, 2, 640, true;
+    tile_8x4x2_f32: 8, 4, 2, 640, true;
+    tile_16x2x2_f32: 16, 2, 2, 640, true;
 }

@@ -30,11 +30,12 @@ pub(super) fn publish() {
 #[inline(always)]
 pub(super) unsafe fn take_registers<const GROUPS: u32>() {
     #[cfg(cuda_arch = "sm_90a")]
-    // SAFETY: the caller's promise. Together with those of the producers they are no more than the 65536 that there are.
+    // SAFETY: the caller's promise. Together with those of the producers they are as many as the block was launched with, 168 or 96 for
+    // each thread; to ask for more would be to wait for ever.
     unsafe {
         match GROUPS {
             1 => cuda_std::thread::set_registers_more::<232>(),
-            _ => cuda_std::thread::set_registers_more::<112>(),
+            _ => cuda_std::thread::set_registers_more::<104>(),
         }
     }
 }
@@ -50,7 +51,7 @@ pub(super) unsafe fn give_registers<const GROUPS: u32>() {
     unsafe {
         match GROUPS {
             1 => cuda_std::thread::set_registers_fewer::<40>(),
-            _ => cuda_std::thread::set_registers_fewer::<56>(),
+            _ => cuda_std::thread::set_registers_fewer::<64>(),
         }
     }
 }

@@ -357,11 +357,17 @@ kernels! {
         let _ = word.load();
     }
     /// A barrier that does not exist.
-    sixteenth = |_warp, _word| { thread::sync_named(16, 128) }
+    sixteenth = |_warp, _word| {
+        thread::sync_named(16, 128);
+    }
     /// The barrier of the block has no name.
-    zeroth = |_warp, _word| { thread::arrive_named(0, 128) }
+    zeroth = |_warp, _word| {
+        thread::arrive_named(0, 128);
+    }
     /// Half a warp.
-    half = |_warp, _word| { thread::sync_named(1, 48) }
+    half = |_warp, _word| {
+        thread::sync_named(1, 48);
+    }
     /// Only one lane of each warp comes.
     one_lane = |_warp, _word| {
         if leads() {

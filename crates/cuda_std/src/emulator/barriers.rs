@@ -30,6 +30,11 @@ impl Gathering {
     fn threads_that_came(&self) -> u32 {
         self.came.count_ones() * LANES as u32
     }
+
+    /// How many are still to come.
+    fn missing(&self) -> u32 {
+        self.threads.saturating_sub(self.threads_that_came())
+    }
 }
 
 /// A barrier that warps wait at in vain.
@@ -83,14 +88,15 @@ impl Barriers {
             gathering.waiting |= 1 << warp;
             gathering.location = waits;
         }
-        let open = gathering.threads_that_came() == threads;
+        let open = gathering.missing() == 0;
         Ok(open.then(|| core::mem::replace(gathering, Gathering::EMPTY)))
     }
 
-    /// With no thread ready, the first barrier that somebody still waits at.
+    /// With no thread ready, the barrier that somebody still waits at. If there are several, some of them wait for those
+    /// that wait at others: it is the one that misses the fewest, and so is the likeliest cause.
     pub(super) fn stuck(&self) -> Option<Stuck> {
-        let mut gatherings = self.gatherings.iter().zip(0..);
-        let (gathering, barrier) = gatherings.find(|(gathering, _)| gathering.waiting != 0)?;
+        let waited_for = self.gatherings.iter().zip(0..).filter(|(gathering, _)| gathering.waiting != 0);
+        let (gathering, barrier) = waited_for.min_by_key(|(gathering, _)| gathering.missing())?;
         let Gathering { threads, waiting, location, .. } = *gathering;
         let problem = NamedBarrierProblem::Stuck { came: gathering.threads_that_came(), threads };
         Some(Stuck { barrier, warp: waiting.trailing_zeros(), location, problem })

@@ -122,8 +122,10 @@ impl Group {
         u32::from(self.warp) * u32::BITS + self.lanes.trailing_zeros()
     }
 
-    /// An access of the group that is not ordered before the actor's.
-    fn unordered<'a>(&self, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce() -> &'a Crowd) -> Option<Other> {
+    /// An access of the group that is not ordered before the actor's, where `in_epoch` yields a thread of such an access
+    /// in the actor's own epoch.
+    #[inline]
+    fn unordered(&self, actor: &Actor<'_>, bytes: u8, in_epoch: impl FnOnce() -> Option<u32>) -> Option<Other> {
         if self.block == 0 || self.bytes & bytes == 0 {
             None
         } else if self.earlier_block != 0 {
@@ -133,22 +135,49 @@ impl Group {
         } else if self.epoch != actor.epoch {
             None
         } else {
-            self.unordered_in_epoch(actor, crowd).map(Other::Thread)
+            in_epoch().map(Other::Thread)
         }
     }
 
-    fn unordered_in_epoch<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
-        if self.warp != actor.warp && !actor.knows(self.warp.into(), self.time) {
+    /// A thread of the group that nothing but named barriers may order before the actor.
+    fn unordered_in_epoch(&self, actor: &Actor<'_>) -> Option<u32> {
+        if self.warp != actor.warp {
             return Some(self.first_thread());
         }
-        if self.other_warp != 0
-            && let Some(thread) = self.unordered_other(actor, crowd)
-        {
-            return Some(thread);
+        if self.other_warp != 0 {
+            return Some(u32::from(self.other_warp & !CROWD) - 1);
         }
-        if self.warp != actor.warp {
-            return None;
+        self.unordered_lane(actor)
+    }
+
+    /// A thread of the group that nothing orders before the actor, named barriers included.
+    fn unordered_by_barriers(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
+        let same_warp = self.warp == actor.warp;
+        if !same_warp && !actor.knows(self.warp.into(), self.time) {
+            return Some(self.first_thread());
         }
+        let other = if self.other_warp == 0 { None } else { self.unordered_other(actor, crowd) };
+        other.or_else(|| if same_warp { self.unordered_lane(actor) } else { None })
+    }
+
+    /// A thread of other warps than the group's that nothing orders before the actor.
+    fn unordered_other(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
+        if self.other_warp & CROWD != 0 {
+            // What the actor's own warp did before others did, all its lanes know of if they know of those.
+            let mut others =
+                crowd().into_iter().enumerate().filter(|&(warp, time)| warp != actor.warp.into() && time != 0);
+            let (warp, _) = others.find(|&(warp, time)| !actor.knows(warp, time - 1))?;
+            return Some((warp * LANES) as u32);
+        }
+        let thread = u32::from(self.other_warp) - 1;
+        let warp = thread as usize / LANES;
+        // From before the launch's first named barrier, when nobody kept books: the time does not matter.
+        let known = warp == actor.warp.into() || actor.knows(warp, 0);
+        (!known).then_some(thread)
+    }
+
+    /// A lane of the group, which is of the actor's warp, that the actor has not heard of.
+    fn unordered_lane(&self, actor: &Actor<'_>) -> Option<u32> {
         let others = self.lanes & !(1 << actor.lane);
         (0..u32::BITS)
             .filter(|lane| others >> lane & 1 == 1)
@@ -156,22 +185,7 @@ impl Group {
             .map(|lane| u32::from(self.warp) * u32::BITS + lane)
     }
 
-    /// A thread of other warps than the group's, with an access that is not ordered before the actor's.
-    fn unordered_other<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
-        if self.other_warp & CROWD != 0 {
-            // What the actor's own warp did before others did, it knows of if it knows of theirs.
-            let mut others = crowd().iter().enumerate().filter(|&(warp, &time)| warp != actor.warp.into() && time != 0);
-            let (warp, _) = others.find(|&(warp, time)| !actor.knows(warp, time - 1))?;
-            return Some((warp * LANES) as u32);
-        }
-        let thread = u32::from(self.other_warp) - 1;
-        let warp = thread as usize / LANES;
-        // From before the launch's first named barrier, when nobody kept books: the time does not matter.
-        let known = actor.known.is_some() && (warp == actor.warp.into() || actor.knows(warp, 0));
-        (!known).then_some(thread)
-    }
-
-    fn record<'a>(&mut self, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce() -> &'a mut Crowd) {
+    fn record(&mut self, actor: &Actor<'_>, bytes: u8) {
         let same_block = self.block == actor.block;
         let same_epoch = same_block && self.epoch == actor.epoch;
         let same_warp = same_epoch && self.warp == actor.warp;
@@ -183,10 +197,7 @@ impl Group {
         let others = if self.bytes == bytes { *self } else { Self::default() };
         let earlier_block = if same_block { others.earlier_block } else { others.block };
         let other_warp = match (same_epoch, same_warp) {
-            (true, false) if others.block != 0 => {
-                let thread = self.first_thread() as u16 + 1;
-                if actor.known.is_some() { self.join_crowd(crowd()) | thread } else { thread }
-            }
+            (true, false) if others.block != 0 => (self.other_warp & CROWD) | (self.first_thread() as u16 + 1),
             (true, true) => others.other_warp,
             _ => 0,
         };
@@ -194,8 +205,14 @@ impl Group {
         *self = Self { block, earlier_block, epoch, time, lanes: 1 << lane, warp, bytes, other_warp };
     }
 
-    /// Takes down the group's latest accesses in its crowd, before those of another warp take their place.
-    fn join_crowd(&self, crowd: &mut Crowd) -> u16 {
+    /// Whether an access of the actor is about to replace those of another warp, which remain of concern.
+    fn yields_to(&self, actor: &Actor<'_>, bytes: u8) -> bool {
+        let same_epoch = self.block == actor.block && self.epoch == actor.epoch;
+        same_epoch && self.warp != actor.warp && self.bytes == bytes
+    }
+
+    /// Takes down the group's latest accesses in its crowd.
+    fn join_crowd(&mut self, crowd: &mut Crowd) {
         if self.other_warp & CROWD == 0 {
             crowd.fill(0);
             if self.other_warp != 0 {
@@ -203,7 +220,7 @@ impl Group {
             }
         }
         crowd[usize::from(self.warp)] = self.time + 1;
-        CROWD
+        self.other_warp |= CROWD;
     }
 }
 
@@ -230,7 +247,14 @@ struct Cell {
 }
 
 impl Cell {
-    fn check(&self, access: Access, actor: &Actor<'_>, bytes: u8, word: usize, crowds: &Crowds) -> Result<(), Reason> {
+    /// `unordered` yields an access of a group, which it also gets by number, that is not ordered before this one.
+    #[inline]
+    fn check(
+        &self,
+        access: Access,
+        bytes: u8,
+        unordered: impl Fn(&Group, usize) -> Option<Other>,
+    ) -> Result<(), Reason> {
         if self.copying != 0 {
             return Err(Reason::Pending { thread: u32::from(self.copying) - 1 });
         }
@@ -242,11 +266,10 @@ impl Cell {
         if (assumes && changed) || (access.writes() && self.assumed_constant) {
             return Err(Reason::NotConstant);
         }
-        let against =
-            |group: &Group, number, earlier| match group.unordered(actor, bytes, || crowds.known(word, number)) {
-                Some(other) => Err(Reason::Race { earlier, other }),
-                None => Ok(()),
-            };
+        let against = |group: &Group, number, earlier| match unordered(group, number) {
+            Some(other) => Err(Reason::Race { earlier, other }),
+            None => Ok(()),
+        };
         against(&self.writes, WRITES, Access::Write)?;
         if access != Access::Atomic {
             against(&self.atomics, ATOMICS, Access::Atomic)?;
@@ -257,16 +280,15 @@ impl Cell {
         Ok(())
     }
 
-    /// `crowd` yields the crowd of one of the groups.
-    fn record<'a>(&mut self, access: Access, actor: &Actor<'_>, bytes: u8, crowd: impl FnOnce(usize) -> &'a mut Crowd) {
+    fn record(&mut self, access: Access, actor: &Actor<'_>, bytes: u8) {
         if access.writes() {
             self.written |= bytes;
         }
         match access {
-            Access::Read => self.reads.record(actor, bytes, || crowd(READS)),
+            Access::Read => self.reads.record(actor, bytes),
             Access::ReadOnlyLoad => self.assumed_constant = true,
-            Access::Write => self.writes.record(actor, bytes, || crowd(WRITES)),
-            Access::Atomic => self.atomics.record(actor, bytes, || crowd(ATOMICS)),
+            Access::Write => self.writes.record(actor, bytes),
+            Access::Atomic => self.atomics.record(actor, bytes),
         }
     }
 }
@@ -313,9 +335,14 @@ impl Shadow {
         bytes: usize,
     ) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            let (count, (cell, crowds)) = (self.cells.len(), self.cell(word));
-            cell.check(access, actor, mask, word, crowds).map_err(|reason| objection(offset, word, reason))?;
-            cell.record(access, actor, mask, |group| crowds.crowd(count, word, group));
+            if actor.known.is_some() {
+                self.cell(word);
+                self.access_by_barriers(access, actor, word, mask).map_err(|reason| objection(offset, word, reason))?;
+                continue;
+            }
+            let cell = self.cell(word);
+            cell.check(access, mask, before(actor, mask)).map_err(|reason| objection(offset, word, reason))?;
+            cell.record(access, actor, mask);
         }
         Ok(())
     }
@@ -324,9 +351,10 @@ impl Shadow {
     /// what holds for the write now also holds then.
     pub(super) fn reserve(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            let (cell, crowds) = self.cell(word);
-            cell.check(Access::Write, actor, mask, word, crowds).map_err(|reason| objection(offset, word, reason))?;
-            cell.copying = actor.thread() as u16 + 1;
+            self.cell(word);
+            self.check_by_barriers(Access::Write, actor, word, mask)
+                .map_err(|reason| objection(offset, word, reason))?;
+            self.cells[word].copying = actor.thread() as u16 + 1;
         }
         Ok(())
     }
@@ -334,20 +362,63 @@ impl Shadow {
     /// Takes down that the actor makes a write now that it has reserved.
     pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
         for (word, mask) in words(offset, bytes) {
-            let (count, (cell, crowds)) = (self.cells.len(), self.cell(word));
-            cell.copying = 0;
-            cell.record(Access::Write, actor, mask, |group| crowds.crowd(count, word, group));
+            self.cell(word).copying = 0;
+            self.record_by_barriers(Access::Write, actor, word, mask);
         }
     }
 
-    /// What is known about a word, in this life, and the crowds of all words.
-    fn cell(&mut self, word: usize) -> (&mut Cell, &mut Crowds) {
+    /// Checks and takes down an access in a launch with named barriers, to a word that is in this life.
+    #[cold]
+    fn access_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
+        self.check_by_barriers(access, actor, word, bytes)?;
+        self.record_by_barriers(access, actor, word, bytes);
+        Ok(())
+    }
+
+    fn check_by_barriers(&self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
+        let checked = self.cells[word].check(access, bytes, before(actor, bytes));
+        if checked.is_ok() || actor.known.is_none() {
+            return checked;
+        }
+        // Named barriers can only order more than that.
+        self.cells[word].check(access, bytes, |group, number| {
+            let crowd = || *self.crowds.known(word, number);
+            group.unordered(actor, bytes, || group.unordered_by_barriers(actor, crowd))
+        })
+    }
+
+    /// Takes down an access; those of another warp that this replaces are kept in a crowd.
+    fn record_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) {
+        let words = self.cells.len();
+        let cell = &mut self.cells[word];
+        let group = match access {
+            Access::Read => Some((&mut cell.reads, READS)),
+            Access::Write => Some((&mut cell.writes, WRITES)),
+            Access::Atomic => Some((&mut cell.atomics, ATOMICS)),
+            Access::ReadOnlyLoad => None,
+        };
+        if let Some((group, number)) = group
+            && actor.known.is_some()
+            && group.yields_to(actor, bytes)
+        {
+            group.join_crowd(self.crowds.crowd(words, word, number));
+        }
+        cell.record(access, actor, bytes);
+    }
+
+    /// What is known about a word, in this life.
+    fn cell(&mut self, word: usize) -> &mut Cell {
         let cell = &mut self.cells[word];
         if cell.life != self.life {
             *cell = Cell { life: self.life, ..Cell::default() };
         }
-        (cell, &mut self.crowds)
+        cell
     }
+}
+
+/// How groups yield what is not ordered before the actor's access, named barriers apart.
+fn before(actor: &Actor<'_>, bytes: u8) -> impl Fn(&Group, usize) -> Option<Other> {
+    move |group, _| group.unordered(actor, bytes, || group.unordered_in_epoch(actor))
 }
 
 /// The objection to an access that starts at `offset`, for what is known about one of its words.

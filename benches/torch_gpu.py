@@ -1,74 +1,286 @@
-"""Times PyTorch (cuDNN) on the problems that the example `kernelbench` has measured, and joins both into one table.
+"""Puts the times of PyTorch (cuDNN), and of JAX if it is installed, beside those that the example `kernelbench` has measured.
 
     cargo run --release --example kernelbench -- --json ours.json
-    python3 benches/torch_gpu.py ours.json
+    python3 benches/torch_gpu.py ours.json --json joined.json
 
 Run both in one sitting on one machine: ratios hold, absolute times drift. Needs PyTorch with CUDA.
+
+The floor is computed anew from rates that are measured here: a copy of a gigabyte, and cuBLAS's TF32 product of 8192 x 8192 matrices
+(a third of its rate for f32, which takes three products for one). PyTorch's rows for f32 have TF32 off, those for TF32 have it on;
+`cudnn.benchmark` stays off, as it is by default. PyTorch is timed as we are, with events on a stream that is kept busy; JAX, which has
+no events, by the clock over all calls, so its small problems include the time of the host.
 """
 
+import argparse
+import contextlib
 import json
+import math
+import os
 import pathlib
 import statistics
 import sys
+import time
 
 import torch
 
-REPEATS = 12
+# Before JAX is imported: it would take most of the memory for itself.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+try:
+    import jax
+except ImportError:
+    jax = None
+
+WARM_UP = 3
+# A call that takes longer is not repeated.
+LONG_MS = 2000
 ROTATION_BYTES = 512 << 20
+MAX_SETS = 4096
+GIGABYTE = 1 << 30
 
 
-def run(problem):
-    """Median milliseconds of PyTorch's layer, on rotating inputs larger than the L2 cache."""
-    axes = len(problem["input"])
-    layer_type = [torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d][axes - 1]
-    layer = layer_type(
-        problem["in_channels"],
-        problem["out_channels"],
-        tuple(problem["kernel"]),
-        stride=tuple(problem["stride"]),
-        padding=tuple(problem["padding"]),
-        output_padding=tuple(problem["output_padding"]),
-        dilation=tuple(problem["dilation"]),
-        groups=problem["groups"],
-        bias=False,
-    ).cuda()
-    shape = (problem["batch"], problem["in_channels"], *problem["input"])
-    first = torch.rand(shape, device="cuda") * 2 - 1
-    inputs = [first] + [first.clone() for _ in range(ROTATION_BYTES // (first.numel() * 4))][:15]
-    times = []
-    with torch.no_grad():
-        for index in range(REPEATS + 3):
-            start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            output = layer(inputs[index % len(inputs)])
-            stop.record()
-            stop.synchronize()
-            del output
-            if index >= 3:
-                times.append(start.elapsed_time(stop))
-    return statistics.median(times)
+class Stopwatch:
+    """Times calls on PyTorch's stream."""
+
+    def __init__(self, repeats):
+        self.repeats = repeats
+        self.source = torch.zeros(GIGABYTE, dtype=torch.uint8, device="cuda")
+        self.target = torch.empty_like(self.source)
+
+    def copy(self, _=None):
+        self.target.copy_(self.source)
+
+    def median_ms(self, call):
+        """Median milliseconds of call(0), call(1), ... after warm-up, with inputs that are not in the L2 cache."""
+        for index in range(WARM_UP):
+            single = self.times(call, [index])[0]
+            if index > 0 and single > LONG_MS:
+                return single
+        # The host enqueues the calls while the GPU copies.
+        for _ in range(4):
+            self.copy()
+        return statistics.median(self.times(call, range(WARM_UP, WARM_UP + self.repeats)))
+
+    @staticmethod
+    def times(call, indices):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(len(indices) + 1)]
+        events[0].record()
+        for index, event in zip(indices, events[1:]):
+            call(index)
+            event.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(stop) for start, stop in zip(events, events[1:])]
+
+
+def measure_rates(stopwatch):
+    """GB/s of a copy, and TFLOP/s of cuBLAS's TF32 products."""
+    gb_per_s = 2 * GIGABYTE / stopwatch.median_ms(stopwatch.copy) / 1e6
+    size = 8192
+    a, b = torch.rand(size, size, device="cuda") - 0.5, torch.rand(size, size, device="cuda") - 0.5
+    product = torch.empty_like(a)
+    with allowing_tf32(True):
+        ms = stopwatch.median_ms(lambda _: torch.matmul(a, b, out=product))
+    return {"copy_gb_per_s": gb_per_s, "tf32_tflop_per_s": 2 * size**3 / ms / 1e9}
+
+
+@contextlib.contextmanager
+def allowing_tf32(allowed):
+    backends = [torch.backends.cudnn, torch.backends.cuda.matmul]
+    before = [backend.allow_tf32 for backend in backends]
+    try:
+        for backend in backends:
+            backend.allow_tf32 = allowed
+        yield
+    finally:
+        for backend, value in zip(backends, before):
+            backend.allow_tf32 = value
+
+
+def input_shape(row):
+    return (row["batch"], row["in_channels"], *row["input"])
+
+
+def weight_shape(row):
+    return (row["in_channels"], row["out_channels"] // row["groups"], *row["kernel"])
+
+
+def output_shape(row):
+    axes = zip(*(row[name] for name in ["input", "kernel", "stride", "padding", "output_padding", "dilation"]))
+    extents = [(i - 1) * s - 2 * p + d * (k - 1) + op + 1 for i, k, s, p, op, d in axes]
+    return (row["batch"], row["out_channels"], *extents)
+
+
+def input_count(row):
+    """Inputs that are together larger than the L2 cache of any GPU."""
+    return min(MAX_SETS, math.ceil(ROTATION_BYTES / (4 * math.prod(input_shape(row)))))
+
+
+def run_torch(row, stopwatch):
+    function = [torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d][len(row["input"]) - 1]
+    inputs = torch.rand((input_count(row), *input_shape(row)), device="cuda") * 2 - 1
+    weight = torch.rand(weight_shape(row), device="cuda") * 2 - 1
+    parameters = [row["stride"], row["padding"], row["output_padding"], row["groups"], row["dilation"]]
+
+    def call(index):
+        return function(inputs[index % len(inputs)], weight, None, *parameters)
+
+    with torch.inference_mode(), allowing_tf32(row["precision"] == "tf32"):
+        assert call(0).shape == output_shape(row)
+        return stopwatch.median_ms(call)
+
+
+def jax_layer(row):
+    """The layer as JAX has it: a convolution of an input with holes. Its weight is flipped and transposed beforehand."""
+    axes = list(zip(*(row[name] for name in ["kernel", "padding", "output_padding", "dilation"])))
+    exact = row["precision"] == "f32"
+
+    def layer(x, weight):
+        return jax.lax.conv_general_dilated(
+            x,
+            weight,
+            window_strides=[1] * len(axes),
+            padding=[(d * (k - 1) - p, d * (k - 1) - p + op) for k, p, op, d in axes],
+            lhs_dilation=row["stride"],
+            rhs_dilation=row["dilation"],
+            feature_group_count=row["groups"],
+            precision=jax.lax.Precision.HIGHEST if exact else jax.lax.Precision.DEFAULT,
+        )
+
+    return jax.jit(layer)
+
+
+def run_jax(row, stopwatch):
+    shape = (row["out_channels"], row["in_channels"] // row["groups"], *row["kernel"])
+    weight = jax.random.uniform(jax.random.key(1), shape, minval=-1)
+    # An array of its own for each: a slice would be a copy, and would be timed.
+    keys = jax.random.split(jax.random.key(0), min(input_count(row), WARM_UP + stopwatch.repeats))
+    inputs = [jax.random.uniform(key, input_shape(row), minval=-1) for key in keys]
+    layer = jax_layer(row)
+
+    def seconds(indices):
+        start = time.perf_counter()
+        for index in indices:
+            output = layer(inputs[index % len(inputs)], weight)
+        output.block_until_ready()
+        return time.perf_counter() - start
+
+    assert layer(inputs[0], weight).shape == output_shape(row)
+    single = seconds(range(1)) * 1e3
+    if single > LONG_MS:
+        return single
+    stopwatch.copy()
+    torch.cuda.synchronize()
+    return seconds(range(1, 1 + stopwatch.repeats)) * 1e3 / stopwatch.repeats
+
+
+def key(row):
+    """Problem and precision: what several algorithms of ours are compared with."""
+    return row.get("id"), row.get("name"), row["precision"]
+
+
+def run_peer(run, rows, stopwatch):
+    """Milliseconds by `key`. None where the peer refuses a problem or runs out of memory."""
+    peer = {}
+    for row in {key(row): row for row in rows}.values():
+        try:
+            peer[key(row)] = run(row, stopwatch)
+        except Exception as error:  # Each library has its own.
+            print(f"{label(row)} {row['precision']}, {run.__name__}: {str(error).splitlines()[:1]}", file=sys.stderr)
+            peer[key(row)] = None
+        torch.cuda.empty_cache()
+    return peer
+
+
+def label(row):
+    return " ".join(str(row[part]) for part in ["id", "name"] if part in row)
+
+
+def join(row, rates, torch_ms, jax_ms):
+    """Our row with the floor of this run and the peers' times."""
+    arithmetic = rates["tf32_tflop_per_s"] / (1 if row["precision"] == "tf32" else 3)
+    memory_ms = row["bytes"] / rates["copy_gb_per_s"] / 1e6
+    arithmetic_ms = row["flops"] / arithmetic / 1e9
+    floor_ms = max(memory_ms, arithmetic_ms)
+    ratio = {name: ms / row["ms"] if ms else None for name, ms in [("torch", torch_ms), ("jax", jax_ms)]}
+    return row | {
+        "floor_ms": floor_ms,
+        "bound": "memory" if memory_ms >= arithmetic_ms else "arithmetic",
+        "share": floor_ms / row["ms"],
+        "torch_ms": torch_ms,
+        "torch_ratio": ratio["torch"],
+        "jax_ms": jax_ms,
+        "jax_ratio": ratio["jax"],
+    }
+
+
+def cell(value, form):
+    return "-" if value is None else format(value, form)
+
+
+def table(rows):
+    """Markdown lines."""
+    yield "| problem | kernel | ms | floor ms | share | PyTorch ms | PyTorch / ours | JAX ms | JAX / ours | error |"
+    yield "| --- " * 10 + "|"
+    for row in rows:
+        cells = [label(row), row["algorithm"], cell(row["ms"], ".4f"), cell(row["floor_ms"], ".4f")]
+        cells += [cell(row["share"], ".1%"), cell(row["torch_ms"], ".4f"), cell(row["torch_ratio"], ".2f")]
+        cells += [cell(row["jax_ms"], ".4f"), cell(row["jax_ratio"], ".2f"), cell(row["error"], ".1e")]
+        yield f"| {' | '.join(cells)} |"
+
+
+def means(rows):
+    """Markdown lines: geometric means, over all and by what bounds the problem; and the lowest ratio to PyTorch."""
+    yield "| problems | number | share of the floor | PyTorch / ours | JAX / ours |"
+    yield "| --- " * 5 + "|"
+    for name in ["all", "memory", "arithmetic"]:
+        chosen = [row for row in rows if name in ("all", row["bound"])]
+        cells = [name if name == "all" else f"bound by {name}", str(len(chosen))]
+        for column, form in [("share", ".1%"), ("torch_ratio", ".2f"), ("jax_ratio", ".2f")]:
+            values = [row[column] for row in chosen if row[column] is not None]
+            cells.append(cell(statistics.geometric_mean(values) if values else None, form))
+        yield f"| {' | '.join(cells)} |"
+    compared = [row for row in rows if row["torch_ratio"] is not None]
+    if compared:
+        lowest = min(compared, key=lambda row: row["torch_ratio"])
+        yield f"\nLowest ratio PyTorch / ours: {lowest['torch_ratio']:.2f}, problem {label(lowest)}."
+
+
+def print_all(rows):
+    """A table and its means for each precision, and for each algorithm that was asked for."""
+    for precision, asked in dict.fromkeys((row["precision"], row["asked"]) for row in rows):
+        chosen = [row for row in rows if (row["precision"], row["asked"]) == (precision, asked)]
+        print(f"\n## {precision}, algorithm {asked}\n")
+        print("\n".join(table(chosen)), end="\n\n")
+        print("\n".join(means(chosen)))
 
 
 def main():
-    ours = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    data = json.loads((pathlib.Path(__file__).parent / "problems.json").read_text())
-    problems = {problem["id"]: problem for problem in data["problems"]}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ours", type=pathlib.Path, help="what `kernelbench --json` wrote")
+    parser.add_argument("--json", type=pathlib.Path, help="where to write the joined rows")
+    parser.add_argument("--without-jax", action="store_true")
+    arguments = parser.parse_args()
+    report = json.loads(arguments.ours.read_text())
     torch.backends.cudnn.benchmark = False
-    peer = {}
-    for number in sorted({row["id"] for row in ours}):
-        for name, tf32 in [("f32", False), ("tf32", True)]:
-            torch.backends.cudnn.allow_tf32 = tf32
-            peer[number, name] = run(problems[number])
-            torch.cuda.empty_cache()
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}\n")
-    print("| problem | algorithm | ms | PyTorch f32 ms | PyTorch TF32 ms | PyTorch f32 / ours | error |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for row in ours:
-        f32, tf32 = peer[row["id"], "f32"], peer[row["id"], "tf32"]
-        print(
-            f"| {row['id']} | {row['algorithm']} | {row['ms']:.3f} | {f32:.3f} | {tf32:.3f} "
-            f"| {f32 / row['ms']:.2f} | {row['error']:.1e} |"
-        )
+
+    stopwatch = Stopwatch(report["repeats"])
+    rates = measure_rates(stopwatch)
+    versions = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+    torch_ms = run_peer(run_torch, report["rows"], stopwatch)
+    jax_ms = {}
+    if jax and not arguments.without_jax:
+        versions += f", JAX {jax.__version__}"
+        # PyTorch is through: JAX keeps what memory it takes.
+        jax_ms = run_peer(run_jax, report["rows"], stopwatch)
+
+    rows = [join(row, rates, torch_ms[key(row)], jax_ms.get(key(row))) for row in report["rows"]]
+    print(f"{torch.cuda.get_device_name()}, {versions}; median of {report['repeats']} launches.")
+    packing = "packed by every launch" if report["repack"] else "packed beforehand"
+    print(f"A copy: {rates['copy_gb_per_s']:.0f} GB/s; cuBLAS TF32: {rates['tf32_tflop_per_s']:.0f} TFLOP/s.", end=" ")
+    print(f"Our weight is {packing}.")
+    print_all(rows)
+    if arguments.json:
+        joined = {"device": report["device"], "versions": versions, **rates, "repack": report["repack"], "rows": rows}
+        arguments.json.write_text(json.dumps(joined, indent=1))
 
 
 if __name__ == "__main__":

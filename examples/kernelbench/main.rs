@@ -1,85 +1,114 @@
-//! Times the public KernelBench problems on a GPU, algorithm by algorithm.
+//! Measures how close transposed convolutions come to what a GPU can do: `cargo run --release --example kernelbench`.
 //!
-//! ```text
-//! cargo run --release --example kernelbench -- --problem 70,72,73 --algorithm gather,scatter
-//! ```
-//! With `--json FILE` the results are written for `benches/torch_gpu.py`, which puts PyTorch's times beside them.
+//! The problems are the public ones of KernelBench, a list of your own, or any geometry on the command line; `--help` says how.
+//! With `--json FILE` the results are written for `benches/torch_gpu.py`, which puts the times of PyTorch and JAX beside them.
 
+mod arguments;
+mod copy;
+mod floor;
+mod labels;
 mod measure;
 mod problems;
+mod random;
+mod report;
+mod roofline;
+mod samples;
+mod subject;
+mod syntax;
+mod timing;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
-use conv_transpose::cuda::{Algorithm, Device};
+use conv_transpose::{
+    Error,
+    cuda::{CudaError, Device},
+};
+use indicatif::{ProgressBar, ProgressStyle};
 
-use measure::{Measurement, measure};
-use problems::problems;
-
-/// Times the public KernelBench problems on a GPU.
-#[derive(Parser)]
-struct Arguments {
-    /// The problems to run, by their KernelBench number; all of them by default
-    #[arg(long, value_delimiter = ',')]
-    problem: Vec<u32>,
-    /// The algorithms to run
-    #[arg(long, value_delimiter = ',', default_value = "auto")]
-    algorithm: Vec<AlgorithmName>,
-    /// Timed launches of each
-    #[arg(long, default_value_t = 12)]
-    repeats: usize,
-    /// Where to write the results as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum AlgorithmName {
-    Auto,
-    Gather,
-    Scatter,
-}
-
-impl From<AlgorithmName> for Algorithm {
-    fn from(name: AlgorithmName) -> Self {
-        match name {
-            AlgorithmName::Auto => Self::Auto,
-            AlgorithmName::Gather => Self::Gather,
-            AlgorithmName::Scatter => Self::Scatter,
-        }
-    }
-}
+use arguments::Arguments;
+use measure::{Bench, Measurement};
+use problems::BenchProblem;
+use report::{Report, Table};
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
+    let arguments = match arguments::parse() {
+        Ok(arguments) => arguments,
+        Err(exit_code) => return exit_code,
+    };
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("kernelbench: {error:#}");
-            ExitCode::FAILURE
+        Err(error) => arguments::fail(&describe(&error)),
+    }
+}
+
+/// The error and its causes, without those that it quotes.
+fn describe(error: &anyhow::Error) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !parts.iter().any(|part| part.contains(&cause)) {
+            parts.push(cause);
         }
     }
+    parts.join(": ")
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
+    let problems = arguments.problems()?;
     let device = Device::new(0)?;
-    println!("{}", device.name());
-    println!("{}", Measurement::HEADER);
-    let mut measurements = Vec::new();
-    for problem in problems()? {
-        if !arguments.problem.is_empty() && !arguments.problem.contains(&problem.id) {
-            continue;
-        }
-        for &algorithm in &arguments.algorithm {
-            let measurement = measure(&device, &problem, algorithm.into(), arguments.repeats)
-                .with_context(|| format!("problem {}", problem.id))?;
-            println!("{measurement}");
-            measurements.push(measurement);
-        }
-    }
-    if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_string_pretty(&measurements)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    let mut bench = Bench::new(&device, arguments)?;
+    let mut report = Report::new(&device, &bench, arguments);
+    println!("{report}\n");
+    let measured = measure_all(&mut bench, &problems, arguments, &mut report.rows);
+    // What was measured before a failure is worth keeping.
+    report.write(arguments)?;
+    measured?;
+    println!("\n{}", report.means(arguments));
     Ok(())
+}
+
+/// Measures every problem with every algorithm in every precision, and prints a line for each.
+fn measure_all(
+    bench: &mut Bench,
+    problems: &[BenchProblem],
+    arguments: &Arguments,
+    rows: &mut Vec<Measurement>,
+) -> Result<()> {
+    let table = Table::new(problems);
+    println!("{}", table.header());
+    let variants = arguments.variants();
+    let bar = progress_bar(problems.len() * variants.len())?;
+    for problem in problems {
+        bar.set_message(problem.label());
+        let measured = bench.measure(problem, &variants, |variant, outcome| {
+            let line = match outcome {
+                Ok(row) => {
+                    let line = table.line(&row);
+                    rows.push(row);
+                    line
+                }
+                Err(error) => table.refusal(problem, variant, refusal(error)?),
+            };
+            bar.suspend(|| println!("{line}"));
+            bar.inc(1);
+            Ok(())
+        });
+        measured.with_context(|| format!("problem {}", problem.label()))?;
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// That an algorithm does not support a problem is a result; any other error ends the program.
+fn refusal(error: Error) -> Result<CudaError> {
+    match error {
+        Error::Cuda(refusal @ CudaError::Unsupported { .. }) => Ok(refusal),
+        error => Err(error.into()),
+    }
+}
+
+/// A bar on stderr, if that is a terminal.
+fn progress_bar(len: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed}, problem {msg}")?;
+    Ok(ProgressBar::new(len as u64).with_style(style))
 }

@@ -1,141 +1,152 @@
-//! One problem, one algorithm: the median time of a launch, and the error against the oracle on a sample of outputs.
-//!
-//! Launches rotate over several sets of tensors, so that none finds its input in the L2 cache.
+//! One problem with each algorithm and precision: the median time of a launch, and the error against the oracle.
 
-use std::fmt;
-
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use conv_transpose::{
-    ConvTranspose, Problem, Shape, Tensor,
-    cuda::{Algorithm, Device, DeviceTensor, Options, Plan},
-    oracle,
+    Error,
+    cuda::{Device, Options, Plan},
 };
-use cust::{
-    event::{Event, EventFlags},
-    stream::{Stream, StreamFlags},
-};
+use cust::stream::{Stream, StreamFlags};
 use serde::Serialize;
 
-use crate::problems::BenchProblem;
+use crate::{
+    arguments::{Arguments, Variant},
+    copy::GigabyteCopy,
+    floor::{Ceiling, Work},
+    problems::BenchProblem,
+    subject::Subject,
+    timing::median_ms,
+};
 
-/// The sets of tensors together are at least this large: several times the L2 cache of any GPU so far.
-const ROTATION_BYTES: usize = 512 << 20;
-/// Outputs that are compared with the oracle.
-const SAMPLES: usize = 512;
+const WARM_UP: usize = 3;
+/// Copies of a gigabyte, a millisecond or so, in which the host enqueues the launches.
+const HEAD_START: usize = 4;
 
-/// What one algorithm did on one problem.
+/// What one algorithm did on one problem in one precision.
 #[derive(Debug, Serialize)]
 pub struct Measurement {
-    id: u32,
-    algorithm: String,
+    #[serde(flatten)]
+    pub problem: BenchProblem,
+    pub precision: String,
+    /// The algorithm asked for.
+    pub asked: String,
+    /// The one that ran.
+    pub algorithm: String,
     /// Median time of a launch in milliseconds.
-    ms: f64,
-    /// Input, weight and output once, over the time.
-    gb_per_s: f64,
-    tflop_per_s: f64,
-    /// Relative L2 error of the sampled outputs.
-    error: f64,
+    pub ms: f64,
+    #[serde(flatten)]
+    pub work: Work,
+    pub floor_ms: f64,
+    /// Relative L2 error of the sampled outputs; not a number if one of them was not written.
+    pub error: f64,
 }
 
 impl Measurement {
-    pub const HEADER: &str = "  id  algorithm         ms      GB/s  TFLOP/s      error";
-}
+    pub fn gb_per_s(&self) -> f64 {
+        self.work.bytes / self.ms / 1e6
+    }
 
-impl fmt::Display for Measurement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { id, algorithm, ms, gb_per_s, tflop_per_s, error } = self;
-        write!(f, "{id:>4}  {algorithm:<9} {ms:>10.3} {gb_per_s:>9.1} {tflop_per_s:>8.2} {error:>10.1e}")
+    pub fn tflop_per_s(&self) -> f64 {
+        self.work.flops / self.ms / 1e9
+    }
+
+    /// The floor over the time.
+    pub fn share(&self) -> f64 {
+        self.floor_ms / self.ms
     }
 }
 
-/// Measures one problem with one algorithm.
-pub fn measure(device: &Device, problem: &BenchProblem, algorithm: Algorithm, repeats: usize) -> Result<Measurement> {
-    match problem.input.len() {
-        1 => measure_axes::<1>(device, problem, algorithm, repeats),
-        2 => measure_axes::<2>(device, problem, algorithm, repeats),
-        3 => measure_axes::<3>(device, problem, algorithm, repeats),
-        axes => anyhow::bail!("{axes} spatial axes"),
-    }
+/// What all measurements of a run have in common.
+pub struct Bench<'a> {
+    device: &'a Device,
+    stream: Stream,
+    copy: GigabyteCopy,
+    pub ceiling: Ceiling,
+    arguments: &'a Arguments,
 }
 
-fn measure_axes<const D: usize>(
-    device: &Device,
-    problem: &BenchProblem,
-    algorithm: Algorithm,
-    repeats: usize,
-) -> Result<Measurement> {
-    let (layer, shape) = layer::<D>(problem)?;
-    let plan = Plan::new(device, &layer, shape, Options::default().algorithm(algorithm))?;
-    let input = random(plan.problem().input_shape(), problem.id.into())?;
-    let weight = random(layer.weight_shape(), u64::from(problem.id) + 1)?;
-    let device_weight = device.upload(&weight)?;
-    let bytes = plan.problem().elements_moved() * size_of::<f32>() as f64;
-    let mut sets = (0..1 + ROTATION_BYTES / bytes as usize)
-        .map(|_| Ok((device.upload(&input)?, device.zeroed(plan.output_shape())?)))
-        .collect::<Result<Vec<(DeviceTensor<f32, D>, DeviceTensor<f32, D>)>>>()?;
+impl<'a> Bench<'a> {
+    /// Measures the rate of copies, for the floor.
+    pub fn new(device: &'a Device, arguments: &'a Arguments) -> Result<Self> {
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+        let mut copy = GigabyteCopy::new()?;
+        let ceiling = Ceiling { copy_gb_per_s: copy.gb_per_s(&stream)?, tf32_tflop_per_s: arguments.tflops };
+        Ok(Self { device, stream, copy, ceiling, arguments })
+    }
 
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
-    let (start, stop) = (Event::new(EventFlags::DEFAULT)?, Event::new(EventFlags::DEFAULT)?);
-    let count = sets.len();
-    let mut times = Vec::new();
-    // The first launches are warm-up.
-    for run in 0..repeats + 3 {
-        let (input, output) = &mut sets[run % count];
-        start.record(&stream)?;
-        plan.forward(&stream, input, &device_weight, None, output)?;
-        stop.record(&stream)?;
-        stop.synchronize()?;
-        if run >= 3 {
-            times.push(f64::from(stop.elapsed_time_f32(&start)?));
+    /// Measures a problem in all variants, and tells the outcome of each as soon as it is there.
+    pub fn measure(
+        &mut self,
+        problem: &BenchProblem,
+        variants: &[Variant],
+        tell: impl FnMut(Variant, Result<Measurement, Error>) -> Result<()>,
+    ) -> Result<()> {
+        match problem.input.len() {
+            1 => self.measure_axes::<1>(problem, variants, tell),
+            2 => self.measure_axes::<2>(problem, variants, tell),
+            3 => self.measure_axes::<3>(problem, variants, tell),
+            axes => bail!("{axes} spatial axes"),
         }
     }
-    times.sort_by(f64::total_cmp);
-    let ms = *times.get(times.len() / 2).context("--repeats must be at least 1")?;
-    let output = sets[0].1.download(&stream)?;
-    Ok(Measurement {
-        id: problem.id,
-        algorithm: plan.algorithm().to_string(),
-        ms,
-        gb_per_s: bytes / ms / 1e6,
-        tflop_per_s: plan.problem().flops() / ms / 1e9,
-        error: error(plan.problem(), &input, &weight, &output),
-    })
-}
 
-fn layer<const D: usize>(problem: &BenchProblem) -> Result<(ConvTranspose<D>, Shape<D>)> {
-    let array = |values: &[usize]| <[usize; D]>::try_from(values).context("axes differ in number");
-    let layer = ConvTranspose::builder(problem.in_channels, problem.out_channels, array(&problem.kernel)?)
-        .stride(array(&problem.stride)?)
-        .padding(array(&problem.padding)?)
-        .output_padding(array(&problem.output_padding)?)
-        .dilation(array(&problem.dilation)?)
-        .groups(problem.groups)
-        .build()?;
-    Ok((layer, Shape::batched(problem.batch, problem.in_channels, array(&problem.input)?)))
-}
-
-/// Uniform values between -1 and 1, the same for the same seed.
-fn random<const D: usize>(shape: Shape<D>, seed: u64) -> Result<Tensor<f32, D>> {
-    let mut tensor = Tensor::filled(shape, 0.0f32)?;
-    let mut rng = fastrand::Rng::with_seed(seed);
-    tensor.as_mut_slice().fill_with(|| rng.f32() * 2.0 - 1.0);
-    Ok(tensor)
-}
-
-/// Relative L2 error over a sample of the outputs.
-fn error<const D: usize>(
-    problem: &Problem<D>,
-    input: &Tensor<f32, D>,
-    weight: &Tensor<f32, D>,
-    output: &Tensor<f32, D>,
-) -> f64 {
-    let mut rng = fastrand::Rng::with_seed(7);
-    let (mut squared_error, mut squared) = (0.0, 0.0);
-    for _ in 0..SAMPLES {
-        let index = rng.usize(..output.as_slice().len());
-        let expected = oracle::output_at(problem, input.as_slice(), weight.as_slice(), None, index);
-        squared_error += (f64::from(output.as_slice()[index]) - expected).powi(2);
-        squared += expected.powi(2);
+    fn measure_axes<const D: usize>(
+        &mut self,
+        problem: &BenchProblem,
+        variants: &[Variant],
+        mut tell: impl FnMut(Variant, Result<Measurement, Error>) -> Result<()>,
+    ) -> Result<()> {
+        let mut subject = Subject::<D>::new(self.device, problem)?;
+        for &variant in variants {
+            let options = Options::default().algorithm(variant.algorithm).precision(variant.precision);
+            let outcome = match Plan::new(self.device, &subject.layer, subject.problem.input_shape(), options) {
+                Ok(plan) => Ok(self.run(&plan, problem, variant, &mut subject)?),
+                Err(error) => Err(error),
+            };
+            tell(variant, outcome)?;
+        }
+        Ok(())
     }
-    (squared_error / squared).sqrt()
+
+    fn run<const D: usize>(
+        &mut self,
+        plan: &Plan<D>,
+        problem: &BenchProblem,
+        variant: Variant,
+        subject: &mut Subject<D>,
+    ) -> Result<Measurement> {
+        // All bits set: not a number. What a kernel leaves out shows in the error.
+        // SAFETY: the subject outlives the launches on the stream, which `time` waits for.
+        unsafe { subject.sets[0].1.buffer_mut().set_8_async(0xff, &self.stream)? };
+        let ms = self.time(plan, subject)?;
+        Ok(Measurement {
+            problem: problem.clone(),
+            precision: variant.precision.to_string(),
+            asked: variant.algorithm.to_string(),
+            algorithm: plan.algorithm().to_string(),
+            ms,
+            work: subject.work,
+            floor_ms: self.ceiling.floor_ms(&subject.work, variant.precision),
+            error: subject.samples.error(&subject.sets[0].1)?,
+        })
+    }
+
+    /// The median time of a launch, with a weight packed beforehand unless the packing is to be timed too.
+    fn time<const D: usize>(&mut self, plan: &Plan<D>, subject: &mut Subject<D>) -> Result<f64> {
+        let Subject { weight, sets, .. } = subject;
+        let stream = &self.stream;
+        let packed = if self.arguments.repack { None } else { Some(plan.pack_weight(stream, weight)?) };
+        let count = sets.len();
+        let mut launch = |index: usize| -> Result<()> {
+            let (input, output) = &mut sets[index % count];
+            match &packed {
+                Some(packed) => plan.forward_packed(stream, input, packed, None, output)?,
+                None => plan.forward(stream, input, weight, None, output)?,
+            }
+            Ok(())
+        };
+        for index in 0..WARM_UP {
+            launch(index)?;
+        }
+        self.copy.enqueue(stream, HEAD_START)?;
+        median_ms(stream, self.arguments.repeats.into(), |index| launch(WARM_UP + index))
+    }
 }

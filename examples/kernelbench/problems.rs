@@ -1,12 +1,19 @@
-//! The problems, read from `benches/problems.json`, which is built into the program.
+//! The problems: where their lists come from, and which of a list are wanted.
 
-use anyhow::Result;
-use serde::Deserialize;
+use std::{fs, path::Path, str::FromStr};
 
-/// One problem as KernelBench states it; arrays have one entry per spatial axis.
-#[derive(Clone, Debug, Deserialize)]
+use anyhow::{Context, Result, bail, ensure};
+use conv_transpose::{ConvTranspose, Problem, Shape};
+use serde::{Deserialize, Serialize};
+
+/// A geometry with a number or a name; arrays have one entry per spatial axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BenchProblem {
-    pub id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub batch: usize,
     pub in_channels: usize,
     pub out_channels: usize,
@@ -19,13 +26,129 @@ pub struct BenchProblem {
     pub groups: usize,
 }
 
+impl BenchProblem {
+    /// Number and name, as far as there are any.
+    pub fn label(&self) -> String {
+        let number = self.id.map(|id| id.to_string());
+        number.into_iter().chain(self.name.clone()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The library's problem; `D` is the number of spatial axes.
+    pub fn resolve<const D: usize>(&self) -> Result<(ConvTranspose<D>, Problem<D>)> {
+        let array = |values: &[usize]| <[usize; D]>::try_from(values).context("axes differ in number");
+        let layer = ConvTranspose::builder(self.in_channels, self.out_channels, array(&self.kernel)?)
+            .stride(array(&self.stride)?)
+            .padding(array(&self.padding)?)
+            .output_padding(array(&self.output_padding)?)
+            .dilation(array(&self.dilation)?)
+            .groups(self.groups)
+            .build()?;
+        ensure!(self.batch > 0, "the batch is 0, which leaves nothing to measure");
+        let problem = layer.problem(Shape::batched(self.batch, self.in_channels, array(&self.input)?))?;
+        Ok((layer, problem))
+    }
+
+    /// Refuses what is not a transposed convolution.
+    pub fn check(&self) -> Result<()> {
+        match self.input.len() {
+            1 => self.resolve::<1>().map(drop),
+            2 => self.resolve::<2>().map(drop),
+            3 => self.resolve::<3>().map(drop),
+            axes => bail!("the input has {axes} spatial axes, but 1 to 3 are supported"),
+        }
+    }
+}
+
+/// One `--problem`.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// Some of the list.
+    Numbers(Vec<u32>),
+    /// One that need not be in any list.
+    Geometry(BenchProblem),
+}
+
+impl FromStr for Wanted {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text.contains('=') {
+            return Ok(Self::Geometry(text.parse()?));
+        }
+        let numbers = text.split(',').map(str::parse).collect::<Result<_, _>>();
+        match numbers {
+            Ok(numbers) => Ok(Self::Numbers(numbers)),
+            Err(_) => bail!("neither numbers, such as 70,72, nor a geometry, such as input=8x64x28x28,out=32,kernel=4"),
+        }
+    }
+}
+
 #[derive(Deserialize)]
-struct File {
+struct List {
     problems: Vec<BenchProblem>,
 }
 
-/// All problems, in order of their number.
-pub fn problems() -> Result<Vec<BenchProblem>> {
-    let file: File = serde_json::from_str(include_str!("../../benches/problems.json"))?;
-    Ok(file.problems)
+/// What is wanted of a list, which is KernelBench's if no file is given; all of it if nothing particular is wanted.
+pub fn select(file: Option<&Path>, wanted: &[Wanted]) -> Result<Vec<BenchProblem>> {
+    let list = match file {
+        None => parse(include_str!("../../benches/problems.json"))?,
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            parse(&text).with_context(|| path.display().to_string())?
+        }
+    };
+    if wanted.is_empty() {
+        return Ok(list);
+    }
+    let mut selected = Vec::new();
+    for wanted in wanted {
+        match wanted {
+            Wanted::Geometry(problem) => selected.push(problem.clone()),
+            Wanted::Numbers(numbers) => {
+                for &number in numbers {
+                    selected.push(find(&list, number)?.clone());
+                }
+            }
+        }
+    }
+    Ok(selected)
+}
+
+fn parse(json: &str) -> Result<Vec<BenchProblem>> {
+    let list: List = serde_json::from_str(json)?;
+    for problem in &list.problems {
+        problem.check().with_context(|| format!("problem {}", problem.label()))?;
+    }
+    Ok(list.problems)
+}
+
+fn find(list: &[BenchProblem], number: u32) -> Result<&BenchProblem> {
+    list.iter().find(|problem| problem.id == Some(number)).with_context(|| {
+        let numbers: Vec<_> = list.iter().filter_map(|problem| problem.id).map(|id| id.to_string()).collect();
+        format!("there is no problem {number}; there are {}", numbers.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_hold_problems_with_numbers_of_their_own() {
+        for json in [include_str!("../../benches/problems.json"), include_str!("../../benches/decoders.json")] {
+            let mut numbers: Vec<_> = parse(json).unwrap().iter().map(|problem| problem.id.unwrap()).collect();
+            let count = numbers.len();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert_eq!(numbers.len(), count);
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_list_is_told_with_its_problem() {
+        let json =
+            include_str!("../../benches/problems.json").replacen(r#""stride": [1, 1]"#, r#""stride": [1, 0]"#, 1);
+        let message = format!("{:#}", parse(&json).unwrap_err());
+        assert_eq!(message, "problem 57: stride is 0 on spatial axis 1, but must be at least 1");
+    }
 }

@@ -37,6 +37,7 @@ struct Arguments {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum AlgorithmName {
     Auto,
+    Direct,
     Gather,
     Scatter,
 }
@@ -45,6 +46,7 @@ impl From<AlgorithmName> for Algorithm {
     fn from(name: AlgorithmName) -> Self {
         match name {
             AlgorithmName::Auto => Self::Auto,
+            AlgorithmName::Direct => Self::Direct,
             AlgorithmName::Gather => Self::Gather,
             AlgorithmName::Scatter => Self::Scatter,
         }

@@ -7,6 +7,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod direct;
 #[cfg(not(target_arch = "nvptx64"))]
 mod entries;
 mod fill_bias;
@@ -15,6 +16,7 @@ mod index;
 mod problem;
 mod scatter;
 
+pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use entries::KERNELS;
 pub use fill_bias::{fill_bias, fill_bias_wide};

@@ -163,9 +163,9 @@
 //! # Repeatability
 //!
 //! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with
-//! `cuda::Algorithm::Gather`, which `Auto` chooses. `cuda::Algorithm::Scatter` adds with atomics, in an order that varies from
-//! run to run, and its rounding with it; it has to be asked for. Different algorithms, and different kinds of processor, may
-//! round differently.
+//! `cuda::Algorithm::Gather` and `cuda::Algorithm::Direct`, between which `Auto` chooses. `cuda::Algorithm::Scatter` adds with
+//! atomics, in an order that varies from run to run, and its rounding with it; it has to be asked for. Different algorithms, and
+//! different kinds of processor, may round differently.
 //!
 //! # Threads and streams
 //!
@@ -178,8 +178,8 @@
 //!
 //! You own the tensors: input, weight, bias and output are arguments of each `forward`, which writes every element of the output.
 //! A [`cpu::Plan`] holds next to nothing; its `forward` takes [`workspace_bytes`](cpu::Plan::workspace_bytes) from the allocator
-//! and gives them back. A `cuda::Plan` holds the tables of its algorithm in device memory, `device_bytes` of them (for `Gather`, 16 bytes
-//! for each phase of each axis); its `forward` allocates nothing.
+//! and gives them back. A `cuda::Plan` holds the tables of its algorithm in device memory, `device_bytes` of them (for `Gather` and
+//! `Direct`, 16 bytes for each phase of each axis); its `forward` allocates nothing.
 //!
 //! # Features
 //!

@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
             problem: problem.clone(),
             precision: variant.precision.to_string(),
             asked: variant.algorithm.to_string(),
-            algorithm: plan.algorithm().to_string(),
+            algorithm: plan.describe(),
             ms,
             work: subject.work,
             floor_ms: self.ceiling.floor_ms(&subject.work, variant.precision),

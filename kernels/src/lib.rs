@@ -7,6 +7,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod direct;
 #[cfg(not(target_arch = "nvptx64"))]
 mod entries;
 mod fill_bias;
@@ -17,6 +18,7 @@ mod scatter;
 #[cfg(not(cuda_arch = "sm_70"))]
 pub mod tile;
 
+pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use entries::KERNELS;
 pub use fill_bias::{fill_bias, fill_bias_wide};

@@ -90,7 +90,7 @@ pub struct Problem {
     pub gather_threads: u64,
 }
 
-/// The taps that reach one output position of one axis from positions within the input.
+/// The taps that reach one output position of one axis.
 pub(crate) struct Taps<I> {
     count: I,
     tap: I,
@@ -100,7 +100,7 @@ pub(crate) struct Taps<I> {
 }
 
 impl Axis {
-    /// The taps of output position `o`.
+    /// The taps of output position `o` from positions within the input.
     ///
     /// # Safety
     /// `phases` must be the table that this axis was made with, readable by the device, and `o` be within the output.
@@ -111,21 +111,49 @@ impl Axis {
         unsafe { self.taps_of_phase(phases, r, q) }
     }
 
-    /// The taps of the `q`-th output position of phase `r`.
+    /// The taps of the `q`-th output position of phase `r` from positions within the input.
     ///
     /// # Safety
     /// As [`taps`](Self::taps), of that output position.
     #[inline(always)]
     pub(crate) unsafe fn taps_of_phase<I: Index>(&self, phases: *const Phase, r: I, q: I) -> Taps<I> {
-        // SAFETY: the table has an entry for each remainder of an output position.
-        let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
-        // SAFETY: as above; an entry is four aligned words.
-        let phase: Phase = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
+        // SAFETY: the caller's promise.
+        let phase = unsafe { self.phase(phases, r) };
         self.within_input(
             I::new(phase.taps.into()),
             I::new(phase.first_tap.into()),
             I::from_signed(phase.first_input).plus(q),
         )
+    }
+
+    /// The taps of output position `o`, including those that read beyond the input.
+    ///
+    /// # Safety
+    /// As [`taps`](Self::taps).
+    #[inline(always)]
+    pub(crate) unsafe fn all_taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
+        let (q, r) = o.divide(self.stride_divisor);
+        // SAFETY: the caller's promise.
+        let phase = unsafe { self.phase(phases, r) };
+        Taps {
+            count: I::new(phase.taps.into()),
+            tap: I::new(phase.first_tap.into()),
+            tap_step: I::new(self.tap_step),
+            input: I::from_signed(phase.first_input).plus(q),
+            input_step: I::new(self.input_step),
+        }
+    }
+
+    /// Phase `r`.
+    ///
+    /// # Safety
+    /// As [`taps`](Self::taps), of some output position of that phase.
+    #[inline(always)]
+    pub(crate) unsafe fn phase<I: Index>(&self, phases: *const Phase, r: I) -> Phase {
+        // SAFETY: the table has an entry for each remainder of an output position.
+        let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
+        // SAFETY: as above; an entry is four aligned words.
+        bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) })
     }
 
     /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions fall from tap

@@ -1,37 +1,47 @@
 //! The algorithms of the CUDA backend as engines.
 
-use std::sync::OnceLock;
+use std::{marker::PhantomData, sync::OnceLock};
 
 use conv_transpose::{
     ConvTranspose, Tensor,
-    cuda::{Algorithm, CudaError, Device, Options, Plan},
+    cuda::{CudaError, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
 
-use super::{Engine, poisoned};
+use super::{
+    Engine,
+    kind::{self, Kind},
+    poisoned,
+};
 use crate::geometries::Stop;
 
 /// One algorithm on the first GPU.
-pub struct Cuda<const SCATTER: bool> {
+pub struct Cuda<A> {
     device: Device,
     stream: Stream,
+    algorithm: PhantomData<A>,
 }
 
+/// The direct kernels.
+pub type Direct = Cuda<kind::Direct>;
 /// The gather kernels.
-pub type Gather = Cuda<false>;
+pub type Gather = Cuda<kind::Gather>;
 /// The scatter kernels.
-pub type Scatter = Cuda<true>;
+pub type Scatter = Cuda<kind::Scatter>;
+/// The tile kernels.
+pub type Tile = Cuda<kind::Tile>;
 
-impl<const SCATTER: bool> Engine for Cuda<SCATTER> {
-    const NAME: &'static str = if SCATTER { "cuda scatter" } else { "cuda gather" };
-    const REPEATABLE: bool = !SCATTER;
+impl<A: Kind> Engine for Cuda<A> {
+    const NAME: &'static str = A::CUDA;
+    const ROUNDOFF: f64 = A::ROUNDOFF;
+    const REPEATABLE: bool = A::REPEATABLE;
     const NEEDS_GPU: bool = true;
 
     fn start() -> Result<Self, String> {
         let device = shared_device().map_err(|error| error.to_string())?;
         device.make_current().map_err(|error| error.to_string())?;
         let stream = Stream::new(StreamFlags::NON_BLOCKING, None).map_err(|error| error.to_string())?;
-        Ok(Self { device, stream })
+        Ok(Self { device, stream, algorithm: PhantomData })
     }
 
     fn forward<const D: usize>(
@@ -41,8 +51,7 @@ impl<const SCATTER: bool> Engine for Cuda<SCATTER> {
         weight: &Tensor<f32, D>,
         bias: Option<&[f32]>,
     ) -> Result<Vec<f32>, Stop> {
-        let algorithm = if SCATTER { Algorithm::Scatter } else { Algorithm::Gather };
-        let plan = Plan::new(&self.device, layer, input.shape(), Options::default().algorithm(algorithm))?;
+        let plan = Plan::new(&self.device, layer, input.shape(), Options::default().algorithm(A::ALGORITHM))?;
         let [input, weight] = [self.device.upload(input)?, self.device.upload(weight)?];
         let bias = bias.map(|bias| self.device.upload_slice(bias)).transpose().map_err(conv_transpose::Error::from)?;
         let mut output = self.device.upload(&poisoned(plan.output_shape()))?;

@@ -1,32 +1,42 @@
 //! The kernels of the CUDA backend, run as written on the CPU, as engines.
 
+use std::marker::PhantomData;
+
 use conv_transpose::{
     ConvTranspose, Tensor,
-    cuda::{Algorithm, EmulatedPlan, Options},
+    cuda::{EmulatedPlan, Options},
 };
 
-use super::Engine;
+use super::{
+    Engine,
+    kind::{self, Kind},
+};
 use crate::geometries::{Draw, Stop};
 
 /// One algorithm on the emulator, which reports every access out of bounds, race and unwritten output element.
 ///
 /// Each case runs twice, with 32-bit and with 64-bit indices, and both have to give the same bits.
-pub struct Emulated<const SCATTER: bool>;
+pub struct Emulated<A>(PhantomData<A>);
 
+/// The direct kernels.
+pub type Direct = Emulated<kind::Direct>;
 /// The gather kernels.
-pub type Gather = Emulated<false>;
+pub type Gather = Emulated<kind::Gather>;
 /// The scatter kernels. One thread after the other, they add up in the same order each time.
-pub type Scatter = Emulated<true>;
+pub type Scatter = Emulated<kind::Scatter>;
+/// The tile kernels.
+pub type Tile = Emulated<kind::Tile>;
 
-impl<const SCATTER: bool> Engine for Emulated<SCATTER> {
-    const NAME: &'static str = if SCATTER { "emulated scatter" } else { "emulated gather" };
+impl<A: Kind> Engine for Emulated<A> {
+    const NAME: &'static str = A::EMULATED;
+    const ROUNDOFF: f64 = A::ROUNDOFF;
 
     fn draw(usual: u32) -> Draw {
         Draw::usual(usual.div_ceil(8))
     }
 
     fn start() -> Result<Self, String> {
-        Ok(Self)
+        Ok(Self(PhantomData))
     }
 
     fn forward<const D: usize>(
@@ -36,8 +46,7 @@ impl<const SCATTER: bool> Engine for Emulated<SCATTER> {
         weight: &Tensor<f32, D>,
         bias: Option<&[f32]>,
     ) -> Result<Vec<f32>, Stop> {
-        let algorithm = if SCATTER { Algorithm::Scatter } else { Algorithm::Gather };
-        let plan = EmulatedPlan::new(layer, input.shape(), Options::default().algorithm(algorithm))?;
+        let plan = EmulatedPlan::new(layer, input.shape(), Options::default().algorithm(A::ALGORITHM))?;
         let narrow = plan.forward(input, weight, bias)?.into_vec();
         let wide = plan.wide()?.forward(input, weight, bias)?.into_vec();
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();

@@ -10,6 +10,8 @@
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+#[cfg(feature = "cuda")]
+mod kind;
 #[path = "../report/mod.rs"]
 pub mod report;
 
@@ -101,12 +103,24 @@ macro_rules! on_every_engine {
             on_engine!($how, $crate::engines::Cpu: $($property),+);
         }
         #[cfg(feature = "emulator")]
+        mod emulated_direct {
+            on_engine!($how, $crate::engines::emulator::Direct: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
         mod emulated_gather {
             on_engine!($how, $crate::engines::emulator::Gather: $($property),+);
         }
         #[cfg(feature = "emulator")]
         mod emulated_scatter {
             on_engine!($how, $crate::engines::emulator::Scatter: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
+        mod emulated_tile {
+            on_engine!($how, $crate::engines::emulator::Tile: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_direct {
+            on_engine!($how, $crate::engines::cuda::Direct: $($property),+);
         }
         #[cfg(feature = "cuda")]
         mod cuda_gather {
@@ -115,6 +129,10 @@ macro_rules! on_every_engine {
         #[cfg(feature = "cuda")]
         mod cuda_scatter {
             on_engine!($how, $crate::engines::cuda::Scatter: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_tile {
+            on_engine!($how, $crate::engines::cuda::Tile: $($property),+);
         }
     };
 }

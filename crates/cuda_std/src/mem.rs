@@ -61,6 +61,42 @@ pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
     host::load_readonly(source)
 }
 
+/// [`load_readonly`] if the condition holds, and else zero without an access. It never becomes a branch, so the loads of an
+/// unrolled loop stay together and wait for memory at the same time.
+///
+/// # Safety
+///
+/// As for [`load_readonly`], if the condition holds.
+#[inline(always)]
+#[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn load_readonly_if(condition: bool, source: *const f32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let value: f32;
+        // SAFETY: the caller vouches for the pointer if the condition holds, and that the memory keeps its content.
+        unsafe {
+            core::arch::asm!(
+                "{{",
+                ".reg .pred holds;",
+                ".reg .u64 address;",
+                "setp.ne.u32 holds, {condition}, 0;",
+                "cvta.to.global.u64 address, {source};",
+                "mov.f32 {value}, 0f00000000;",
+                "@holds ld.global.nc.f32 {value}, [address];",
+                "}}",
+                condition = in(reg32) u32::from(condition),
+                source = in(reg64) source,
+                value = out(reg32) value,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        value
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if condition { host::load_readonly(source) } else { 0.0 }
+}
+
 /// Stores to global memory.
 ///
 /// # Safety

@@ -2,6 +2,7 @@
 //!
 //! To add one: write its file, with an [`Implementation`], and add a line to [`IMPLEMENTATIONS`].
 
+mod direct;
 mod gather;
 mod scatter;
 mod tile;
@@ -19,9 +20,12 @@ use crate::{Precision, Problem};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// The first algorithm that supports the problem and is bitwise repeatable.
+    /// The first algorithm that supports the problem, is bitwise repeatable and worth while.
     #[default]
     Auto,
+    /// A few vectors of neighbouring outputs per thread, for layers with few channels in a group, such as depthwise ones. Any
+    /// geometry, bitwise repeatable.
+    Direct,
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
     /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not bitwise
@@ -35,6 +39,7 @@ impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Auto => "auto",
+            Self::Direct => "direct",
             Self::Gather => "gather",
             Self::Scatter => "scatter",
             Self::Tile => "tile",
@@ -81,17 +86,20 @@ struct Implementation {
     repeatable: bool,
     /// The limits of the algorithm.
     can_implement: fn(&Task) -> Result<(), Unsupported>,
+    /// Whether `Auto` should take it for a task within the limits. Asked for by name, it runs whatever this says.
+    worth: fn(&Task) -> bool,
     /// Tables and launches for a task within the limits.
     recipe: fn(&Task) -> Recipe,
 }
 
 /// In order of preference.
-const IMPLEMENTATIONS: &[Implementation] = &[gather::IMPLEMENTATION, scatter::IMPLEMENTATION, tile::IMPLEMENTATION];
+const IMPLEMENTATIONS: &[Implementation] =
+    &[direct::IMPLEMENTATION, tile::IMPLEMENTATION, gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
 /// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
 pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recipe), CudaError> {
     let eligible = |candidate: &&Implementation| match wanted {
-        Algorithm::Auto => candidate.repeatable,
+        Algorithm::Auto => candidate.repeatable && (candidate.worth)(task),
         wanted => candidate.algorithm == wanted,
     };
     let mut refusal = None;
@@ -101,7 +109,7 @@ pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recip
             Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
         }
     }
-    Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable"))
+    Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable and always worth while"))
 }
 
 /// What each algorithm would do, in each precision and with either width of indices.
@@ -127,6 +135,24 @@ mod tests {
     fn the_document_shows_the_recipe_that_compiles() {
         let document = include_str!("../../../docs/kernels.md");
         assert!(document.contains(include_str!("../../../docs/pointwise_recipe.rs")));
+    }
+
+    #[test]
+    fn direct_is_chosen_for_few_channels_and_runs_for_any() {
+        let chosen = |wanted, channels, groups| {
+            let layer =
+                ConvTranspose2d::builder(channels, channels, [4, 4]).stride([2, 2]).groups(groups).build().unwrap();
+            let problem = layer.problem(Shape::batched(2, channels, [5, 7])).unwrap().to_3d();
+            choose(wanted, &Task::new(problem, Precision::F32, Target::EMULATED)).unwrap().0
+        };
+        assert_eq!(chosen(Algorithm::Auto, 64, 64), Algorithm::Direct);
+        assert_eq!(chosen(Algorithm::Auto, 64, 8), Algorithm::Direct);
+        assert_eq!(chosen(Algorithm::Auto, 64, 4), Algorithm::Gather);
+        assert_eq!(chosen(Algorithm::Direct, 64, 4), Algorithm::Direct);
+        let huge = ConvTranspose2d::builder(1, 1, [1, 1000]).build().unwrap();
+        let problem = huge.problem(Shape::batched(1, 1, [1, 2])).unwrap().to_3d();
+        let task = Task::new(problem, Precision::F32, Target::EMULATED);
+        assert_eq!(choose(Algorithm::Auto, &task).unwrap().0, Algorithm::Gather);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::cuda::{
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Scatter, repeatable: false, can_implement, recipe };
+    Implementation { algorithm: Algorithm::Scatter, repeatable: false, can_implement, worth: |_| true, recipe };
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(&task.problem)?;

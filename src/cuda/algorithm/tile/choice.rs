@@ -41,9 +41,7 @@ const STORE_LATENCY: f64 = 1500.0;
 
 /// The cheapest layout for a task, or why there is none.
 pub(super) fn cut(task: &Task) -> Result<Layout, Unsupported> {
-    let skip = std::env::var("DEV_TILE").ok().and_then(|v| v.parse().ok()).unwrap_or(0);
-    let layouts = candidates(task)?.into_iter().filter(|layout| fits(task, layout));
-    layouts.skip(skip).next().ok_or(Unsupported::NoTile)
+    candidates(task)?.into_iter().find(|layout| fits(task, layout)).ok_or(Unsupported::NoTile)
 }
 
 /// The layouts worth a thought, the cheapest first.
@@ -304,7 +302,8 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
     let busy = rounds * job + LATENCY;
     let waste = stored_bytes / (outputs * 4.0);
-    let output = problem.output_shape().len() as f64 * 4.0 * (1.0 + (waste - 1.0) * 0.5);
+    // A sector that is written in part is read before, if its other part does not come soon.
+    let output = problem.output_shape().len() as f64 * 4.0 * (1.0 + 2.0 * (waste - 1.0));
     let input = problem.input_shape().len() as f64 * 4.0;
     let moved = (input + output) / MEMORY_BYTES;
     Some(busy.max(moved) + 0.1 * busy + 0.1 * moved)

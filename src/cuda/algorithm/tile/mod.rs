@@ -22,7 +22,7 @@ use layout::Layout;
 use tables::Tables;
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Tile, repeatable: true, can_implement, recipe };
+    Implementation { algorithm: Algorithm::Tile, repeatable: true, can_implement, worth: |_| true, recipe };
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     if !task.target.tensor_cores {

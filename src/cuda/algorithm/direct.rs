@@ -1,0 +1,218 @@
+//! The direct kernels: a few vectors of outputs per thread, for layers with few channels in a group.
+
+use conv_transpose_kernels as kernels;
+use kernels::PIECES;
+
+use super::{Algorithm, Implementation, Task};
+use crate::{
+    Axis, Problem,
+    cuda::{
+        error::Unsupported,
+        parameters::{Parameters, check_grid, check_limits},
+        recipe::{
+            Argument::{self, Bias, Input, Output, Weight},
+            Launch, Recipe, Table,
+        },
+    },
+};
+
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { algorithm: Algorithm::Direct, repeatable: true, can_implement, worth, recipe };
+
+/// Columns of a piece for the kernels that compute several.
+const QUAD: usize = 4;
+
+/// The least first pieces in a row, where the other pieces follow in the same row: a warp of them.
+const NEIGHBOURS: usize = 32;
+
+/// The largest stride for quads, which keeps their coordinates far from overflowing.
+const MOST_STRIDE: usize = 1 << 16;
+
+fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    check_limits(&task.problem)?;
+    check_grid(Layout::of(&task.problem).threads)
+}
+
+/// With few channels in a group: a tensor core multiplies blocks of eight at least, so the fewer there are, the more it multiplies
+/// zeros. And not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try them all.
+fn worth(task: &Task) -> bool {
+    const MOST_CHANNELS: usize = 4;
+    let problem = &task.problem;
+    let tried = |axis: &Axis| axis.kernel.div_ceil(axis.tap_step());
+    let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
+    problem.in_channels_per_group() <= MOST_CHANNELS
+        && problem.out_channels_per_group() <= MOST_CHANNELS
+        && problem.axes().iter().all(|axis| tried(axis) / 4 <= reached(axis))
+}
+
+fn recipe(task: &Task) -> Recipe {
+    let Parameters { problem, phases } = Parameters::new(&task.problem);
+    let layout = Layout::of(&task.problem);
+    let kernel = match (layout.columns, task.wide || layout.reach() >= 1 << 31) {
+        (QUAD, false) => "direct_quads",
+        (QUAD, true) => "direct_quads_wide",
+        (_, false) => "direct",
+        (_, true) => "direct_wide",
+    };
+    let pieces = layout.pieces(&task.problem);
+    let arguments =
+        vec![Argument::value(&problem), Argument::value(&pieces), Argument::Table(0), Input, Weight, Bias, Output];
+    let direct = Launch::per_element(kernel, pieces.threads, arguments);
+    Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], ..Recipe::default() }
+}
+
+/// How the threads share the output.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    /// Columns of a piece.
+    columns: usize,
+    /// Number of first pieces in a row, and of rows of a slice with first pieces.
+    first: [u128; 2],
+    /// Output rows and output columns from a piece of a thread to its next.
+    step: [u128; 2],
+    /// The same in the input.
+    input_step: [u128; 2],
+    threads: u128,
+}
+
+impl Layout {
+    /// Pieces below each other, unless there are so few rows that pieces side by side take fewer threads.
+    fn of(problem: &Problem<3>) -> Self {
+        let [_, y, x] = problem.axes();
+        let columns = if x.stride > 1 && x.stride <= MOST_STRIDE && x.dilation == 1 { QUAD } else { 1 };
+        let slices = problem.output_shape().len() as u128 / (y.output as u128 * x.output as u128);
+        let below = {
+            let (rows, step, input_step) = spread(y, 1, 1);
+            let first = [(x.output as u128).div_ceil(columns as u128), rows];
+            Self { columns, first, step: [step, 0], input_step: [input_step, 0], threads: slices * first[0] * rows }
+        };
+        let beside = {
+            let (reach, step, input_step) = spread(x, columns, NEIGHBOURS);
+            let first = [reach.div_ceil(columns as u128), y.output as u128];
+            Self { columns, first, step: [0, step], input_step: [0, input_step], threads: slices * first[0] * first[1] }
+        };
+        if below.threads <= beside.threads { below } else { beside }
+    }
+
+    /// The largest coordinate on the way to one of the output.
+    fn reach(&self) -> u128 {
+        self.threads
+            .max(PIECES as u128 * (self.step[0] + self.step[1] + self.first[0] * self.columns as u128 + self.first[1]))
+    }
+
+    fn pieces(&self, problem: &Problem<3>) -> kernels::Pieces {
+        let [.., row] = problem.axes();
+        let (padding, stride) = (row.pad_begin as i128, row.stride as i128);
+        kernels::Pieces {
+            columns_divisor: kernels::Divisor::new(self.first[0] as u64),
+            rows_divisor: kernels::Divisor::new(self.first[1] as u64),
+            row_step: self.step[0] as u64,
+            column_step: self.step[1] as u64,
+            input_row_step: self.input_step[0] as u64,
+            input_column_step: self.input_step[1] as u64,
+            first_input: padding.div_euclid(stride) as i64,
+            first_tap: padding.rem_euclid(stride) as u64,
+            threads: self.threads as u64,
+        }
+    }
+}
+
+/// Spreads the pieces of a thread over an axis: the positions that have a first piece, and the distance to the next piece in the
+/// output and in the input. The distance is a multiple of the stride, and of the columns of a piece. `least` is the least number of
+/// positions of a phase that have a first piece, if there are so many.
+fn spread(axis: &Axis, columns: usize, least: usize) -> (u128, u128, u128) {
+    let positions = axis.output.div_ceil(axis.stride);
+    let first = positions.div_ceil(PIECES).max(least.min(positions)).next_multiple_of(columns);
+    if first >= positions {
+        // A thread has one piece, and the next one would be beyond the output.
+        return (axis.output as u128, axis.output as u128, 0);
+    }
+    let step = first as u128 * axis.stride as u128;
+    (step, step, first as u128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose2d, Precision, Shape, cuda::algorithm::Target};
+
+    /// Four depthwise channels.
+    fn layer(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> ConvTranspose2d {
+        ConvTranspose2d::builder(4, 4, kernel).stride(stride).padding(padding).groups(4).build().unwrap()
+    }
+
+    fn problem(layer: &ConvTranspose2d, extent: [usize; 2]) -> Problem<3> {
+        layer.problem(Shape::batched(1, 4, extent)).unwrap().to_3d()
+    }
+
+    fn kernel(layer: &ConvTranspose2d, extent: [usize; 2]) -> &'static str {
+        recipe(&Task::new(problem(layer, extent), Precision::F32, Target::EMULATED)).launches[0].kernel
+    }
+
+    #[test]
+    fn pieces_are_below_each_other_where_there_are_rows_for_it() {
+        let of = |layer, extent| {
+            let Layout { columns, first, step, input_step, threads } = Layout::of(&problem(&layer, extent));
+            assert_eq!(columns, QUAD);
+            assert_eq!(threads, 4 * first[0] * first[1]);
+            (first, step, input_step)
+        };
+        assert_eq!(of(layer([4, 4], [2, 2], [1, 1]), [12, 30]), ([15, 6], [6, 0], [3, 0]));
+        assert_eq!(of(layer([1, 4], [1, 2], [0, 1]), [1, 300]), ([38, 1], [0, 152], [0, 76]));
+    }
+
+    #[test]
+    fn a_short_axis_has_one_piece_per_thread() {
+        assert_eq!(
+            spread(&Axis { input: 1, output: 3, kernel: 3, stride: 7, dilation: 1, pad_begin: 0 }, 1, 1),
+            (3, 3, 0)
+        );
+    }
+
+    #[test]
+    fn quads_are_for_strides_without_dilation() {
+        assert_eq!(kernel(&layer([3, 3], [2, 2], [1, 1]), [5, 5]), "direct_quads");
+        assert_eq!(kernel(&layer([3, 3], [2, 1], [1, 1]), [5, 5]), "direct");
+        let dilated = ConvTranspose2d::builder(4, 4, [3, 3]).stride([2, 2]).dilation([1, 2]).build().unwrap();
+        assert_eq!(kernel(&dilated, [5, 5]), "direct");
+    }
+
+    /// Pieces side by side are counted with twice the columns of the output.
+    #[test]
+    fn pieces_reach_beyond_the_output() {
+        let reach = |input| {
+            let layer = ConvTranspose2d::builder(1, 1, [1, 1]).build().unwrap();
+            Layout::of(&layer.problem(Shape::batched(1, 1, [1, input])).unwrap().to_3d()).reach()
+        };
+        assert!(reach((1 << 30) - 4) < 1 << 31 && reach(1 << 30) >= 1 << 31);
+    }
+
+    /// Those with code of their own, rows that are aligned and rows that are not, and pieces below and beside each other.
+    #[cfg(feature = "emulator")]
+    #[test]
+    fn the_usual_layers_equal_the_oracle() {
+        use crate::{
+            Tensor,
+            cuda::{EmulatedPlan, Options},
+            oracle,
+        };
+        let numbers = |shape: Shape<2>| {
+            let values = (0..shape.len()).map(|index| (index * 7 % 11) as f32 - 5.0);
+            Tensor::from_vec(shape, values.collect()).unwrap()
+        };
+        let kernels = [(2, 2, 0), (3, 2, 1), (4, 2, 1), (4, 2, 0), (8, 4, 2), (16, 8, 4)];
+        for ((kernel, stride, padding), extent) in
+            kernels.into_iter().flat_map(|kernel| [(kernel, [9, 6]), (kernel, [1, 150])])
+        {
+            let layer = layer([kernel; 2], [stride; 2], [padding; 2]);
+            let input = numbers(Shape::batched(2, 4, extent));
+            let (weight, bias) = (numbers(layer.weight_shape()), [1.0, -2.0, 3.0, -4.0]);
+            let plan =
+                EmulatedPlan::new(&layer, input.shape(), Options::default().algorithm(Algorithm::Direct)).unwrap();
+            let output = plan.forward(&input, &weight, Some(&bias)).unwrap();
+            let expected = oracle::forward(plan.problem(), input.as_slice(), weight.as_slice(), Some(&bias));
+            let output: Vec<f64> = output.as_slice().iter().map(|&value| value.into()).collect();
+            assert_eq!(output, expected, "kernel {kernel}, stride {stride}, input {extent:?}");
+        }
+    }
+}

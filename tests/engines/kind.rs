@@ -1,0 +1,51 @@
+//! The algorithms of the CUDA backend as types, so that an engine can be of one of them.
+
+use conv_transpose::cuda::Algorithm;
+
+/// An algorithm, and what its engines are called.
+pub trait Kind {
+    const ALGORITHM: Algorithm;
+    const CUDA: &'static str;
+    const EMULATED: &'static str;
+    /// On a GPU; the emulator repeats everything.
+    const REPEATABLE: bool = true;
+    /// See [`Engine::ROUNDOFF`](super::Engine::ROUNDOFF).
+    const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+}
+
+/// [`Algorithm::Direct`].
+pub struct Direct;
+/// [`Algorithm::Gather`].
+pub struct Gather;
+/// [`Algorithm::Scatter`].
+pub struct Scatter;
+/// [`Algorithm::Tile`], in single precision.
+pub struct Tile;
+
+impl Kind for Direct {
+    const ALGORITHM: Algorithm = Algorithm::Direct;
+    const CUDA: &'static str = "cuda direct";
+    const EMULATED: &'static str = "emulated direct";
+}
+
+impl Kind for Gather {
+    const ALGORITHM: Algorithm = Algorithm::Gather;
+    const CUDA: &'static str = "cuda gather";
+    const EMULATED: &'static str = "emulated gather";
+}
+
+impl Kind for Scatter {
+    const ALGORITHM: Algorithm = Algorithm::Scatter;
+    const CUDA: &'static str = "cuda scatter";
+    const EMULATED: &'static str = "emulated scatter";
+    const REPEATABLE: bool = false;
+}
+
+/// Of a product of two factors that are each split in two, the smallest of four parts is left out, and the second parts are cut off
+/// after 11 bits: 2^-21 at most. Tensor cores cut off when they add, two bits behind the last one of the largest term.
+impl Kind for Tile {
+    const ALGORITHM: Algorithm = Algorithm::Tile;
+    const CUDA: &'static str = "cuda tile";
+    const EMULATED: &'static str = "emulated tile";
+    const ROUNDOFF: f64 = 1.0 / (1 << 20) as f64;
+}

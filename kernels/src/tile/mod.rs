@@ -63,11 +63,8 @@ const FULL: u32 = 1;
 /// The first of the barriers that say which slot of the ring is empty, for each team.
 const EMPTY: u32 = FULL + TEAMS * RING;
 
-/// The first of the barriers of the teams while they store.
+/// The first of the barriers of the teams while they store. There are no more than fifteen barriers.
 const STORE: u32 = EMPTY + TEAMS * RING;
-
-/// The barrier of the producers. There are no more than fifteen barriers.
-const PRODUCE: u32 = STORE + TEAMS;
 
 /// Weight chunks that are staged at a time.
 pub const WEIGHT_RING: u32 = RING;

@@ -4,13 +4,13 @@
 //! table in shared memory. Elements outside of the input become zero, which is the padding.
 
 use cuda_std::{
-    async_copy, mem,
+    async_copy, hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
-    thread, warp,
+    thread,
 };
 
 use super::{
-    EMPTY, FULL, PRODUCE, PRODUCERS, TEAMS, multiply,
+    EMPTY, FULL, PRODUCERS, TEAMS, multiply,
     parameters::{Chunk, Tiling, rows},
     place::{PassHead, Place, jobs},
     team_threads,
@@ -143,7 +143,7 @@ struct Source {
     stage_words: usize,
 }
 
-/// The table of offsets, one for each copy of a channel.
+/// The table of offsets, one for each copy of a channel. Each thread writes and reads entries of its own.
 #[inline(always)]
 fn offsets() -> SharedPtr<u32> {
     dynamic_shared_mem()
@@ -157,12 +157,8 @@ impl Source {
     #[inline(always)]
     unsafe fn open(t: &Tiling, operands: &Operands, place: &Place, pass: &PassHead, slab_bytes: u32) -> Self {
         let origin = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]));
-        // SAFETY: there is room for the table, which nobody uses between the barriers.
-        unsafe {
-            thread::sync_named(PRODUCE, PRODUCERS);
-            locate(t, place.sample, origin);
-            thread::sync_named(PRODUCE, PRODUCERS);
-        }
+        // SAFETY: there is room for the table.
+        unsafe { locate(t, place.sample, origin) };
         let slab_words = slab_bytes as usize / 4;
         let stage_words = t.stage_slabs as usize * slab_words;
         let tile = place.group * t.channel_tiles.value() as u32 + place.channel_tile;
@@ -220,41 +216,55 @@ unsafe fn fetch_weight(t: &Tiling, source: &Source, chunk: &Chunk, cursor: Curso
     }
 }
 
-/// Starts copying the input of a stage: each warp copies every fourth channel.
+/// Starts copying the input of a stage. A thread copies the same elements of all channels, so that it looks each up once.
 ///
 /// # Safety
 /// The cursor's slot is empty, and the table of offsets is that of the job.
 #[inline(always)]
 unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
     let first = cursor.stage * t.stage_channels;
+    let channels = t.in_per_group - first;
+    let input = source.input.wrapping_add(first as usize * t.input_plane as usize);
     let slot = dynamic_shared_mem::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
     // The host knows the alignment of the rows to each other, not that of the first one.
-    let wide = t.copy_words == 4 && source.input.addr().is_multiple_of(16);
-    let mut channel = producer() / 32;
-    while channel < t.stage_channels {
-        let exists = first + channel < t.in_per_group;
-        let input = source.input.wrapping_add((first + channel) as usize * t.input_plane as usize);
-        let channel_start = slot.add(channel * 4 * t.channel_words);
-        let mut copy = warp::lane_id();
-        while copy < t.copies {
-            let to = channel_start.add(copy * 4 * t.copy_words);
-            // SAFETY: the table has that many entries; the slot has room for the stage's channels; an element that exists lies within
-            // the input.
-            unsafe {
-                let offset = offsets().add(copy).load();
-                let exists = exists && offset != OUTSIDE;
-                let from = input.wrapping_add(if exists { offset as usize } else { 0 });
-                if wide {
-                    async_copy::copy_16(to.cast(), from.cast(), exists);
-                } else {
-                    for word in 0..t.copy_words {
-                        async_copy::copy_4(to.add(4 * word).cast(), from.wrapping_add(word as usize).cast(), exists);
-                    }
-                }
+    let wide = t.copy_words == 4 && input.addr().is_multiple_of(16);
+    // Distances in registers once, not a register for each multiple of them.
+    let plane = hint::opaque(t.input_plane as u32) as usize;
+    let channel_bytes = hint::opaque(4 * t.channel_words);
+    let mut copy = producer();
+    while copy < t.copies {
+        // SAFETY: this thread wrote the entry.
+        let offset = unsafe { offsets().add(copy).load() };
+        let inside = offset != OUTSIDE;
+        let mut from = input.wrapping_add(if inside { offset as usize } else { 0 });
+        let mut to = slot.add(copy * 4 * t.copy_words).address();
+        for channel in (0..t.stage_channels).step_by(8) {
+            for part in 0..8 {
+                let exists = inside && channel + part < channels;
+                // SAFETY: the slot has room for the stage's channels; an element that exists lies within the input.
+                unsafe { copy_words(t, SharedPtr::from_address(to), from, exists, wide) };
+                from = hint::opaque_pointer(from.wrapping_add(plane));
+                to = hint::opaque(to + channel_bytes);
             }
-            copy += 32;
         }
-        channel += PRODUCERS / 32;
+        copy += PRODUCERS;
+    }
+}
+
+/// Starts copying what one entry of the table stands for.
+///
+/// # Safety
+/// As [`async_copy::copy_16`] if `wide`, else as [`async_copy::copy_4`] for each word.
+#[inline(always)]
+unsafe fn copy_words(t: &Tiling, to: SharedPtr<u8>, from: *const f32, exists: bool, wide: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if wide {
+            return async_copy::copy_16(to.cast(), from.cast(), exists);
+        }
+        for word in 0..t.copy_words {
+            async_copy::copy_4(to.add(4 * word).cast(), from.wrapping_add(word as usize).cast(), exists);
+        }
     }
 }
 

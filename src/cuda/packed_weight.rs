@@ -77,7 +77,7 @@ impl<const D: usize> PackedWeight<D> {
 
     /// The device memory that it takes, in bytes.
     pub fn device_bytes(&self) -> usize {
-        size_of_val(&**self.memory.buffer())
+        self.memory.buffer().len() * size_of::<f32>()
     }
 
     /// Where it lies, for the plan that made it.

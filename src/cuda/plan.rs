@@ -140,7 +140,7 @@ impl<const D: usize> Plan<D> {
 
     /// Device memory that the plan holds as long as it lives, in bytes.
     pub fn device_bytes(&self) -> usize {
-        let tables: usize = self.tables.iter().map(|table| size_of_val(&**table.buffer())).sum();
+        let tables: usize = self.tables.iter().map(|table| table.buffer().len() * size_of::<[u32; 4]>()).sum();
         tables + self.workspace.as_ref().map_or(0, Workspace::bytes)
     }
 

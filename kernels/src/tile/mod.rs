@@ -48,14 +48,23 @@ use store::Target;
 pub use store::output_words;
 use unrolled::unrolled;
 
-/// Threads of a warp group, whose four warps multiply together on compute capability 9.0.
-const WARP_GROUP: u32 = 128;
+/// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
+const TEAM_THREADS: u32 = 128;
 
-/// Teams of warp groups that multiply and store, each at its own pace: while one stores, the other one keeps the tensor cores busy.
+/// Rows of the matrix product of a team, per slot: 16 for each warp.
+const TEAM_ROWS: u32 = 64;
+
+/// Teams that multiply and store, each at its own pace: while one stores, the other one keeps the tensor cores busy.
 const TEAMS: u32 = 2;
 
-/// Threads that fetch: one warp group.
-const PRODUCERS: u32 = WARP_GROUP;
+/// Threads that fetch: one more warp group.
+const PRODUCERS: u32 = 128;
+
+/// Threads of a block.
+pub const THREADS: u32 = TEAMS * TEAM_THREADS + PRODUCERS;
+
+/// Rows of the matrix product of a block, per slot.
+pub const ROWS: u32 = TEAMS * TEAM_ROWS;
 
 /// The first of the barriers that say which slot of the ring is full, for each team.
 const FULL: u32 = 1;
@@ -69,32 +78,14 @@ const STORE: u32 = EMPTY + TEAMS * RING;
 /// Weight chunks that are staged at a time.
 pub const WEIGHT_RING: u32 = RING;
 
-/// Threads of a block whose teams have that many warp groups.
-pub const fn threads(groups: u32) -> u32 {
-    TEAMS * team_threads(groups) + PRODUCERS
-}
-
-/// Rows of the matrix product of a block, per slot: 16 for each warp of the teams.
-pub const fn rows(groups: u32) -> u32 {
-    TEAMS * team_rows(groups)
-}
-
-const fn team_threads(groups: u32) -> u32 {
-    groups * WARP_GROUP
-}
-
-const fn team_rows(groups: u32) -> u32 {
-    groups * 64
-}
-
 /// Bytes of a staged slab.
 pub const fn slab_bytes(tile_channels: u32, split: bool) -> u32 {
     tile_channels * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// The kernel: teams and producers part. Teams have `GROUPS` warp groups, tiles `8 * BLOCKS` output channels and `SLOTS` slots.
+/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` output channels and `SLOTS` slots.
 #[inline(always)]
-unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, const SPLIT: bool>(
+unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -102,27 +93,27 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, const
 ) {
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
-        if thread::thread_idx_x() < TEAMS * team_threads(GROUPS) {
-            multiply::take_registers::<GROUPS>();
-            consume::<BLOCKS, SLOTS, GROUPS, SPLIT>(t, operands, bias, output);
+        if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
+            multiply::take_registers();
+            consume::<BLOCKS, SLOTS, SPLIT>(t, operands, bias, output);
         } else {
-            multiply::give_registers::<GROUPS>();
-            stage::produce::<GROUPS>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            multiply::give_registers();
+            stage::produce(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
     }
 }
 
 /// What a team does: compute and store what the producers have fetched.
 #[inline(always)]
-unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, const SPLIT: bool>(
+unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
     output: *mut f32,
 ) {
-    let team = thread::thread_idx_x() / team_threads(GROUPS);
+    let team = thread::thread_idx_x() / TEAM_THREADS;
     let (full, empty) = (FULL + team * RING, EMPTY + team * RING);
-    let sharing = team_threads(GROUPS) + PRODUCERS;
+    let sharing = TEAM_THREADS + PRODUCERS;
     let fragment = Fragment::new(t);
     let mut cursor = Cursor::START;
     // SAFETY: the caller's promise. A slot of a ring is read when the producers have said that it is full, and they are told when it is
@@ -148,7 +139,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const GROUPS: u32, co
                 }
             }
             let place = Place::new(t, hint::opaque(job));
-            let target = Target::<GROUPS> { t, tables: operands.tables, bias, output, place };
+            let target = Target { t, tables: operands.tables, bias, output, place };
             if SPLIT {
                 sums.take_over(&mut accumulators);
                 target.store(&sums);
@@ -267,6 +258,9 @@ unsafe fn compute<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     }
 }
 
+/// Fragments whose products are made together: enough to hide how long the first takes, not too many for the registers.
+const BATCH: usize = 2;
+
 /// Adds the products of a dense run.
 #[inline(always)]
 unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const TAPS: usize>(
@@ -275,36 +269,45 @@ unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, cons
     run: &Run,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
+    let load = |first: u32, batch: usize| {
+        let offset = |part: usize| first.wrapping_add((batch * BATCH + part) as u32 * run.row_step);
+        let exists = |part: usize| batch * BATCH + part < SLOTS + TAPS - 1;
+        // SAFETY: the caller's promise.
+        [0, 1].map(|part| if exists(part) { unsafe { staged.input.shifted(offset(part)).load() } } else { [0.0; 4] })
+    };
     let mut weight = staged.weight.add(run.first_slab);
     let mut first = run.offset;
     let mut left = run.steps;
     // SAFETY: the caller's promise.
     unsafe {
-        let mut rows = staged.input.shifted(first).load();
+        let mut rows = load(first, 0);
         while left > 0 {
             left -= 1;
-            let mut offset = first;
-            first = first.wrapping_add(if left > 0 { run.offset_step as u32 } else { 0 });
-            unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1 => {
-                let factors = Factors::<SPLIT>::new(rows);
-                // The next fragment is on its way while this one is multiplied.
-                offset = if FRAGMENT + 2 < SLOTS + TAPS { offset.wrapping_add(run.row_step) } else { first };
-                rows = staged.input.shifted(offset).load();
+            let next = first.wrapping_add(if left > 0 { run.offset_step as u32 } else { 0 });
+            unrolled!(NUMBER in 0..(SLOTS + TAPS - 1).div_ceil(BATCH) => {
+                let factors = rows.map(Factors::<SPLIT>::new);
+                // The next fragments are on their way while these are multiplied.
+                let is_last = (NUMBER + 1) * BATCH >= SLOTS + TAPS - 1;
+                rows = if is_last { load(next, 0) } else { load(first, NUMBER + 1) };
                 accumulators.begin();
-                unrolled!(SLOT in 0..SLOTS => {
-                    if SLOT <= FRAGMENT && FRAGMENT < SLOT + TAPS {
-                        let tap = FRAGMENT - SLOT;
-                        let slab = weight.add(tap as u32 * slab_units);
-                        multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors, slab, tap > 0);
-                    }
+                unrolled!(PART in 0..BATCH => {
+                    const FRAGMENT: usize = NUMBER * BATCH + PART;
+                    unrolled!(SLOT in 0..SLOTS => {
+                        if SLOT <= FRAGMENT && FRAGMENT < SLOT + TAPS {
+                            let tap = FRAGMENT - SLOT;
+                            let slab = weight.add(tap as u32 * slab_units);
+                            multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors[PART % BATCH], slab, tap > 0);
+                        }
+                    });
                 });
-                // The factors of a group are overwritten by those of the next but one, or with a single fragment by those of the next.
-                if SLOTS + TAPS > 2 {
+                // The factors of a batch are overwritten by those of the next but one; if there is only one, by those of the next.
+                if SLOTS + TAPS - 1 > BATCH {
                     accumulators.finish::<1>();
                 } else {
                     accumulators.finish::<0>();
                 }
             });
+            first = next;
             weight = weight.add(run.slab_step as u32);
         }
         accumulators.wait();
@@ -390,16 +393,16 @@ unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
 
 /// Makes the kernel of a number of output channels and slots, in one precision.
 macro_rules! tile_kernels {
-    ($($name:ident: $channels:literal, $slots:literal, $groups:literal, $threads:literal, $split:literal;)+) => {
+    ($($name:ident: $channels:literal, $slots:literal, $split:literal;)+) => {
         $(
             /// Computes a transposed convolution, tile by tile.
             ///
             /// # Safety
             /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
             /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-            /// accesses the output meanwhile. Blocks have [`threads`] threads and the shared memory that the tiling asks for;
+            /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
             /// there are as many as `tiling` says.
-            #[kernel(launch_bounds($threads, 1))]
+            #[kernel(launch_bounds(384, 1))]
             pub unsafe fn $name(
                 tiling: Tiling,
                 tables: *const [u32; 4],
@@ -411,14 +414,14 @@ macro_rules! tile_kernels {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let operands = Operands { tables, input, weight };
-                    tile::<{ $channels / 8 }, $slots, $groups, $split>(&tiling, &operands, bias, output);
+                    tile::<{ $channels / 8 }, $slots, $split>(&tiling, &operands, bias, output);
                 }
             }
         )+
 
         /// The tile kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, groups: $groups, split: $split }),+
+            $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, split: $split }),+
         ];
     };
 }
@@ -432,36 +435,28 @@ pub struct Variant {
     pub channels: u32,
     /// Slots.
     pub slots: u32,
-    /// Warp groups of a team.
-    pub groups: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
 }
 
 tile_kernels! {
-    tile_8x8_tf32: 8, 8, 1, 384, false;
-    tile_16x8_tf32: 16, 8, 1, 384, false;
-    tile_24x8_tf32: 24, 8, 1, 384, false;
-    tile_32x8_tf32: 32, 8, 1, 384, false;
-    tile_32x4_tf32: 32, 4, 1, 384, false;
-    tile_48x4_tf32: 48, 4, 1, 384, false;
-    tile_64x4_tf32: 64, 4, 1, 384, false;
-    tile_64x2_tf32: 64, 2, 1, 384, false;
-    tile_64x1_tf32: 64, 1, 1, 384, false;
-    tile_128x2_tf32: 128, 2, 1, 384, false;
-    tile_128x1_tf32: 128, 1, 1, 384, false;
-    tile_8x4x2_tf32: 8, 4, 2, 640, false;
-    tile_16x4x2_tf32: 16, 4, 2, 640, false;
-    tile_32x2x2_tf32: 32, 2, 2, 640, false;
-    tile_8x8_f32: 8, 8, 1, 384, true;
-    tile_16x4_f32: 16, 4, 1, 384, true;
-    tile_24x4_f32: 24, 4, 1, 384, true;
-    tile_32x4_f32: 32, 4, 1, 384, true;
-    tile_32x2_f32: 32, 2, 1, 384, true;
-    tile_48x2_f32: 48, 2, 1, 384, true;
-    tile_64x2_f32: 64, 2, 1, 384, true;
-    tile_64x1_f32: 64, 1, 1, 384, true;
-    tile_128x1_f32: 128, 1, 1, 384, true;
-    tile_8x4x2_f32: 8, 4, 2, 640, true;
-    tile_16x2x2_f32: 16, 2, 2, 640, true;
+    tile_8x8_tf32: 8, 8, false;
+    tile_16x8_tf32: 16, 8, false;
+    tile_24x8_tf32: 24, 8, false;
+    tile_32x4_tf32: 32, 4, false;
+    tile_48x4_tf32: 48, 4, false;
+    tile_64x4_tf32: 64, 4, false;
+    tile_64x2_tf32: 64, 2, false;
+    tile_64x1_tf32: 64, 1, false;
+    tile_128x2_tf32: 128, 2, false;
+    tile_128x1_tf32: 128, 1, false;
+    tile_8x8_f32: 8, 8, true;
+    tile_16x4_f32: 16, 4, true;
+    tile_24x4_f32: 24, 4, true;
+    tile_32x3_f32: 32, 3, true;
+    tile_32x2_f32: 32, 2, true;
+    tile_48x2_f32: 48, 2, true;
+    tile_64x2_f32: 64, 2, true;
+    tile_64x1_f32: 64, 1, true;
+    tile_128x1_f32: 128, 1, true;
 }

@@ -28,15 +28,12 @@ pub(super) fn publish() {
 /// # Safety
 /// All threads of the warp group come here together, once.
 #[inline(always)]
-pub(super) unsafe fn take_registers<const GROUPS: u32>() {
+pub(super) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
-    // SAFETY: the caller's promise. Together with those of the producers they are as many as the block was launched with, 168 or 96 for
-    // each thread; to ask for more would be to wait for ever.
+    // SAFETY: the caller's promise. Two times 232 and 40 are three times 168, with which the block was launched; to ask for more would be
+    // to wait for ever.
     unsafe {
-        match GROUPS {
-            1 => cuda_std::thread::set_registers_more::<232>(),
-            _ => cuda_std::thread::set_registers_more::<104>(),
-        }
+        cuda_std::thread::set_registers_more::<232>();
     }
 }
 
@@ -45,14 +42,11 @@ pub(super) unsafe fn take_registers<const GROUPS: u32>() {
 /// # Safety
 /// As [`take_registers`].
 #[inline(always)]
-pub(super) unsafe fn give_registers<const GROUPS: u32>() {
+pub(super) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        match GROUPS {
-            1 => cuda_std::thread::set_registers_fewer::<40>(),
-            _ => cuda_std::thread::set_registers_fewer::<64>(),
-        }
+        cuda_std::thread::set_registers_fewer::<40>();
     }
 }
 

@@ -10,10 +10,9 @@ use cuda_std::{
 };
 
 use super::{
-    EMPTY, FULL, PRODUCERS, TEAMS, multiply,
+    EMPTY, FULL, PRODUCERS, TEAM_THREADS, TEAMS, multiply,
     parameters::{Chunk, Tiling, rows},
     place::{PassHead, Place, jobs},
-    team_threads,
 };
 use crate::index::Index;
 
@@ -66,7 +65,7 @@ impl Cursor {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
-pub(super) unsafe fn produce<const GROUPS: u32>(t: &Tiling, operands: &Operands, slab_bytes: u32) {
+pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, slab_bytes: u32) {
     let mut cursor = Cursor::START;
     let mut fetched = 0;
     // SAFETY: the caller's promise. A slot of a ring is filled when the teams have said that it is empty, and they are told when
@@ -81,7 +80,7 @@ pub(super) unsafe fn produce<const GROUPS: u32>(t: &Tiling, operands: &Operands,
             let source = Source::open(t, operands, &place, &pass, slab_bytes);
             for _ in 0..t.stages * pass.chunks {
                 if fetched >= RING {
-                    await_empty::<GROUPS>(fetched);
+                    await_empty(fetched);
                 }
                 let chunk = chunk(t, operands.tables, pass.first_chunk + cursor.chunk);
                 if cursor.chunk == 0 {
@@ -91,7 +90,7 @@ pub(super) unsafe fn produce<const GROUPS: u32>(t: &Tiling, operands: &Operands,
                 async_copy::commit_group();
                 if fetched >= LAG {
                     async_copy::wait_group::<LAG>();
-                    announce::<GROUPS>(fetched - LAG);
+                    announce(fetched - LAG);
                 }
                 fetched += 1;
                 cursor.advance(t, pass.chunks);
@@ -99,31 +98,31 @@ pub(super) unsafe fn produce<const GROUPS: u32>(t: &Tiling, operands: &Operands,
         }
         async_copy::wait_group::<0>();
         for number in fetched.saturating_sub(LAG)..fetched {
-            announce::<GROUPS>(number);
+            announce(number);
         }
         // Nobody leaves while a team is still to come to a barrier.
         for number in fetched.saturating_sub(RING)..fetched {
-            await_empty::<GROUPS>(number);
+            await_empty(number);
         }
     }
 }
 
 /// Tells the teams that a chunk is complete.
 #[inline(always)]
-unsafe fn announce<const GROUPS: u32>(number: u32) {
+unsafe fn announce(number: u32) {
     multiply::publish();
     for team in 0..TEAMS {
         // SAFETY: all producers come here, and the team waits for it.
-        unsafe { thread::arrive_named(FULL + team * RING + number % RING, team_threads(GROUPS) + PRODUCERS) };
+        unsafe { thread::arrive_named(FULL + team * RING + number % RING, TEAM_THREADS + PRODUCERS) };
     }
 }
 
 /// Waits until no team needs the slot of a chunk any more.
 #[inline(always)]
-unsafe fn await_empty<const GROUPS: u32>(number: u32) {
+unsafe fn await_empty(number: u32) {
     for team in 0..TEAMS {
         // SAFETY: all producers come here, and the team comes too.
-        unsafe { thread::sync_named(EMPTY + team * RING + number % RING, team_threads(GROUPS) + PRODUCERS) };
+        unsafe { thread::sync_named(EMPTY + team * RING + number % RING, TEAM_THREADS + PRODUCERS) };
     }
 }
 

@@ -7,17 +7,16 @@ use cuda_std::{
 };
 
 use super::{
-    STORE, TEAMS,
+    STORE, TEAM_ROWS, TEAM_THREADS, TEAMS,
     multiply::Product,
     parameters::Tiling,
     place::{PassHead, Place},
-    team_rows, team_threads,
     unrolled::unrolled,
 };
 use crate::index::Index;
 
 /// Where a job's outputs go.
-pub(super) struct Target<'a, const GROUPS: u32> {
+pub(super) struct Target<'a> {
     pub(super) t: &'a Tiling,
     pub(super) tables: *const [u32; 4],
     pub(super) bias: *const f32,
@@ -27,13 +26,13 @@ pub(super) struct Target<'a, const GROUPS: u32> {
 
 /// Words from one slot to the next in a team's staged output. Interleaved slots are read in turn, by neighbouring lanes, so they are to
 /// start on different banks.
-const fn slot_words(slots: u32, groups: u32) -> u32 {
-    team_rows(groups) + 32 / slots % 32
+const fn slot_words(slots: u32) -> u32 {
+    TEAM_ROWS + 32 / slots % 32
 }
 
 /// Words from one channel to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
-const fn channel_words(slots: u32, groups: u32) -> u32 {
-    slots * slot_words(slots, groups) + 4
+const fn channel_words(slots: u32) -> u32 {
+    slots * slot_words(slots) + 4
 }
 
 /// Blocks of eight channels that are staged at a time.
@@ -42,16 +41,16 @@ const fn slice_blocks(slots: u32) -> u32 {
 }
 
 /// Words of shared memory that staging a team's output takes.
-const fn team_words(slots: u32, groups: u32) -> u32 {
-    8 * slice_blocks(slots) * channel_words(slots, groups)
+const fn team_words(slots: u32) -> u32 {
+    8 * slice_blocks(slots) * channel_words(slots)
 }
 
 /// Words of shared memory that staging the output takes.
-pub const fn output_words(slots: u32, groups: u32) -> u32 {
-    TEAMS * team_words(slots, groups)
+pub const fn output_words(slots: u32) -> u32 {
+    TEAMS * team_words(slots)
 }
 
-impl<const GROUPS: u32> Target<'_, GROUPS> {
+impl Target<'_> {
     /// Stores the product of the team. It synchronises the team before the staged output is used again.
     ///
     /// # Safety
@@ -77,20 +76,20 @@ impl<const GROUPS: u32> Target<'_, GROUPS> {
     #[inline(always)]
     fn team() -> (u32, u32) {
         let thread = hint::opaque(thread::thread_idx_x());
-        (thread / team_threads(GROUPS), thread % team_threads(GROUPS))
+        (thread / TEAM_THREADS, thread % TEAM_THREADS)
     }
 
     #[inline(always)]
     unsafe fn sync_team(&self) {
-        let team = thread::thread_idx_x() / team_threads(GROUPS);
+        let team = thread::thread_idx_x() / TEAM_THREADS;
         // SAFETY: the whole team comes here.
-        unsafe { thread::sync_named(STORE + team, team_threads(GROUPS)) };
+        unsafe { thread::sync_named(STORE + team, TEAM_THREADS) };
     }
 
     /// The staged output of a team.
     #[inline(always)]
     fn staged(&self, team: u32, slots: u32) -> SharedPtr<f32> {
-        dynamic_shared_mem::<f32>().add(self.t.output_start / 4 + team * team_words(slots, GROUPS))
+        dynamic_shared_mem::<f32>().add(self.t.output_start / 4 + team * team_words(slots))
     }
 
     /// Writes a block of eight channels to the staged output, as block number `part` there.
@@ -104,7 +103,7 @@ impl<const GROUPS: u32> Target<'_, GROUPS> {
         let lane = thread % 32;
         let row = thread / 32 * 16 + lane / 4;
         let column = lane % 4 * 2;
-        let words = channel_words(SLOTS as u32, GROUPS);
+        let words = channel_words(SLOTS as u32);
         let first = self.staged(team, SLOTS as u32).add((part * 8 + column) * words + row);
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
         unsafe {
@@ -112,7 +111,7 @@ impl<const GROUPS: u32> Target<'_, GROUPS> {
             let right = self.bias(BLOCK as u32 * 8 + column + 1);
             unrolled!(SLOT in 0..SLOTS => {
                 let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let place = first.add(SLOT as u32 * slot_words(SLOTS as u32, GROUPS));
+                let place = first.add(SLOT as u32 * slot_words(SLOTS as u32));
                 place.store(a + left);
                 place.add(words).store(b + right);
                 place.add(8).store(c + left);
@@ -142,11 +141,11 @@ impl<const GROUPS: u32> Target<'_, GROUPS> {
         let group = self.place.group as usize * self.t.out_per_group as usize;
         let sample = self.place.sample as usize * self.t.output_sample as usize;
         let output = self.output.wrapping_add(sample + (group + first_channel as usize) * plane);
-        let rows = team_rows(GROUPS);
+        let rows = TEAM_ROWS;
         let elements = SLOTS as u32 * rows;
         // Every slice computes its addresses anew: kept, they would take the registers of the sums.
         let (team, thread) = Self::team();
-        let threads = team_threads(GROUPS);
+        let threads = TEAM_THREADS;
         // Where a channel has fewer elements than the team threads, threads share the channels.
         let sharers = if elements < threads { threads / elements } else { 1 };
         let mut element = thread % elements;
@@ -158,10 +157,9 @@ impl<const GROUPS: u32> Target<'_, GROUPS> {
             // SAFETY: the caller's promise.
             unsafe {
                 if let Some(offset) = self.locate::<SLOTS>(slot, team * rows + row) {
-                    let words = channel_words(SLOTS as u32, GROUPS);
-                    let mut staged = self
-                        .staged(team, SLOTS as u32)
-                        .add(slot * slot_words(SLOTS as u32, GROUPS) + row + share * words);
+                    let words = channel_words(SLOTS as u32);
+                    let mut staged =
+                        self.staged(team, SLOTS as u32).add(slot * slot_words(SLOTS as u32) + row + share * words);
                     let mut place = output.wrapping_add(offset + share as usize * plane);
                     let mut channel = share;
                     while channel < channels {

@@ -99,7 +99,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let mut cuts = Vec::new();
     for variant in tile::VARIANTS.iter().filter(|variant| variant.split == split) {
-        let boxes = boxes(problem, positions, tile::rows(variant.groups));
+        let boxes = boxes(problem, positions, tile::ROWS);
         for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
             for &extents in &boxes {
                 let stage_blocks =
@@ -215,7 +215,10 @@ fn distinct_reads(axis: &Axis, phases: &[Phase], rows: u32, distance: u32) -> us
 /// How often, on average, the lanes of a warp that load a fragment have to take turns because they want the same bank.
 fn bank_conflicts(layout: &Layout) -> f64 {
     let [_, box_z, box_y, box_x] = layout.cut.extents;
-    let rows = tile::rows(layout.cut.variant.groups);
+    if box_x.is_multiple_of(8) {
+        return 1.0;
+    }
+    let rows = tile::ROWS;
     let positions = layout.cut.extents.iter().product::<u32>();
     let word = |row: u32| {
         let row = if row < positions { row } else { 0 };
@@ -254,7 +257,7 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
         return None;
     }
 
-    let warp_groups = f64::from(2 * variant.groups);
+    let warp_groups = f64::from(tile::ROWS / 64);
     let columns = f64::from(variant.channels);
     let slots = f64::from(variant.slots);
 
@@ -282,7 +285,7 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let fetch = channels / 4.0 * (copies / 32.0).ceil() * copy_instructions + weight_bytes / 2048.0 * 10.0;
 
     // Of the end of a job.
-    let outputs = slots * f64::from(tile::rows(variant.groups)) * columns;
+    let outputs = slots * f64::from(tile::ROWS) * columns;
     let neighbours = if phases[2] as usize >= layout.phases[2].len() { f64::from(extents[3] * phases[2]) } else { 1.0 };
     let stored_bytes = outputs / neighbours * row_bytes(neighbours);
     let store_instructions = slots * columns / 2.0 * 8.0;

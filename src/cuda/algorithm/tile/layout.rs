@@ -185,7 +185,7 @@ impl Layout {
         let input_bytes = 4 * 8 * stage_blocks * self.channel_words;
         let weight_start = (input_start + input_ring * input_bytes).next_multiple_of(ALIGN);
         let output_start = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();
-        let total = output_start + 4 * tile::output_words(variant.slots, variant.groups);
+        let total = output_start + 4 * tile::output_words(variant.slots);
         Shared { input_start, input_bytes, weight_start, output_start, total }
     }
 }

@@ -50,7 +50,7 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
     let compute = Launch {
         kernel: layout.cut.variant.kernel,
         blocks: workers,
-        threads: tile::threads(layout.cut.variant.groups),
+        threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         arguments: vec![
             Argument::value(&tables.tiling(&task.problem, layout, workers)),

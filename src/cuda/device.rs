@@ -229,6 +229,7 @@ impl Device {
             multiprocessors: self.multiprocessors(),
             shared_bytes: self.shared_memory_per_block() as u32,
             tensor_cores: self.architecture() != "sm_70",
+            large_tiles: self.architecture() == "sm_90a",
         }
     }
 

@@ -64,7 +64,8 @@ impl<const D: usize> PackedWeight<D> {
             let copied = unsafe {
                 sys::cuMemcpyDtoDAsync_v2(target, weight_span.address(), self.device_bytes(), stream.as_inner())
             };
-            return Ok(check("cuMemcpyDtoDAsync", copied)?);
+            check("cuMemcpyDtoDAsync", copied)?;
+            return Ok(());
         }
         let operands = Operands {
             weight: weight_span.address(),
@@ -72,7 +73,8 @@ impl<const D: usize> PackedWeight<D> {
             ..Operands::default()
         };
         // SAFETY: the context is current, the stream and the weight belong to it, and this memory is as large as the packed weight.
-        Ok(unsafe { plan.pack(stream.as_inner(), &operands)? })
+        unsafe { plan.pack(stream.as_inner(), &operands)? };
+        Ok(())
     }
 
     /// The device memory that it takes, in bytes.

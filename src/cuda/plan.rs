@@ -319,7 +319,8 @@ impl<const D: usize> Plan<D> {
             }
         };
         // SAFETY: the caller's promise.
-        Ok(unsafe { workspace.in_turn(stream, enqueue)? })
+        unsafe { workspace.in_turn(stream, enqueue)? };
+        Ok(())
     }
 
     /// Launches the kernels that pack the weight.
@@ -337,7 +338,8 @@ impl<const D: usize> Plan<D> {
     /// As [`launch`](Self::launch).
     unsafe fn compute(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, operands)? })
+        unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, operands)? };
+        Ok(())
     }
 
     /// Launches kernels in order, unless there is nothing to compute: a grid cannot be empty.

@@ -293,7 +293,7 @@ unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, cons
                 unrolled!(PART in 0..BATCH => {
                     const FRAGMENT: usize = NUMBER * BATCH + PART;
                     unrolled!(SLOT in 0..SLOTS => {
-                        if SLOT <= FRAGMENT && FRAGMENT < SLOT + TAPS {
+                        if (SLOT..SLOT + TAPS).contains(&FRAGMENT) {
                             let tap = FRAGMENT - SLOT;
                             let slab = weight.add(tap as u32 * slab_units);
                             multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors[PART % BATCH], slab, tap > 0);
@@ -392,36 +392,64 @@ unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
 }
 
 /// Makes the kernel of a number of output channels and slots, in one precision.
-macro_rules! tile_kernels {
-    ($($name:ident: $channels:literal, $slots:literal, $split:literal;)+) => {
-        $(
-            /// Computes a transposed convolution, tile by tile.
-            ///
-            /// # Safety
-            /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
-            /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-            /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
-            /// there are as many as `tiling` says.
-            #[kernel(launch_bounds(384, 1))]
-            pub unsafe fn $name(
-                tiling: Tiling,
-                tables: *const [u32; 4],
-                input: *const f32,
-                weight: *const f32,
-                bias: *const f32,
-                output: *mut f32,
-            ) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let operands = Operands { tables, input, weight };
-                    tile::<{ $channels / 8 }, $slots, $split>(&tiling, &operands, bias, output);
-                }
+macro_rules! tile_kernel {
+    ($name:ident, $channels:literal, $slots:literal, $split:literal) => {
+        /// Computes a transposed convolution, tile by tile.
+        ///
+        /// # Safety
+        /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
+        /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
+        /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
+        /// there are as many as `tiling` says.
+        #[kernel(launch_bounds(384, 1))]
+        pub unsafe fn $name(
+            tiling: Tiling,
+            tables: *const [u32; 4],
+            input: *const f32,
+            weight: *const f32,
+            bias: *const f32,
+            output: *mut f32,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let operands = Operands { tables, input, weight };
+                tile::<{ $channels / 8 }, $slots, $split>(&tiling, &operands, bias, output);
             }
-        )+
+        }
+    };
+}
+
+/// Makes the kernels, and the list of them. Those that are large need more registers than a thread gets where threads cannot pass theirs
+/// on to each other, which is everywhere but on compute capability 9.0.
+macro_rules! tile_kernels {
+    (
+        everywhere { $($name:ident: $channels:literal, $slots:literal, $split:literal;)+ }
+        large { $($large:ident: $large_channels:literal, $large_slots:literal, $large_split:literal;)+ }
+    ) => {
+        $(tile_kernel!($name, $channels, $slots, $split);)+
+
+        #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+        mod large {
+            use super::*;
+
+            $(tile_kernel!($large, $large_channels, $large_slots, $large_split);)+
+        }
+
+        #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+        pub use large::*;
 
         /// The tile kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), channels: $channels, slots: $slots, split: $split }),+
+            $(Variant {
+                kernel: stringify!($name), channels: $channels, slots: $slots, split: $split, large: false
+            },)+
+            $(Variant {
+                kernel: stringify!($large),
+                channels: $large_channels,
+                slots: $large_slots,
+                split: $large_split,
+                large: true,
+            },)+
         ];
     };
 }
@@ -437,26 +465,37 @@ pub struct Variant {
     pub slots: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
+    /// Whether it exists for compute capability 9.0 only.
+    pub large: bool,
 }
 
 tile_kernels! {
-    tile_8x8_tf32: 8, 8, false;
-    tile_16x8_tf32: 16, 8, false;
-    tile_24x8_tf32: 24, 8, false;
-    tile_32x4_tf32: 32, 4, false;
-    tile_48x4_tf32: 48, 4, false;
-    tile_64x4_tf32: 64, 4, false;
-    tile_64x2_tf32: 64, 2, false;
-    tile_64x1_tf32: 64, 1, false;
-    tile_128x2_tf32: 128, 2, false;
-    tile_128x1_tf32: 128, 1, false;
-    tile_8x8_f32: 8, 8, true;
-    tile_16x4_f32: 16, 4, true;
-    tile_24x4_f32: 24, 4, true;
-    tile_32x3_f32: 32, 3, true;
-    tile_32x2_f32: 32, 2, true;
-    tile_48x2_f32: 48, 2, true;
-    tile_64x2_f32: 64, 2, true;
-    tile_64x1_f32: 64, 1, true;
-    tile_128x1_f32: 128, 1, true;
+    everywhere {
+        tile_8x8_tf32: 8, 8, false;
+        tile_16x4_tf32: 16, 4, false;
+        tile_32x2_tf32: 32, 2, false;
+        tile_64x2_tf32: 64, 2, false;
+        tile_64x1_tf32: 64, 1, false;
+        tile_128x1_tf32: 128, 1, false;
+        tile_8x4_f32: 8, 4, true;
+        tile_16x2_f32: 16, 2, true;
+        tile_32x2_f32: 32, 2, true;
+        tile_48x1_f32: 48, 1, true;
+    }
+    large {
+        tile_16x8_tf32: 16, 8, false;
+        tile_24x8_tf32: 24, 8, false;
+        tile_32x4_tf32: 32, 4, false;
+        tile_48x4_tf32: 48, 4, false;
+        tile_64x4_tf32: 64, 4, false;
+        tile_128x2_tf32: 128, 2, false;
+        tile_8x8_f32: 8, 8, true;
+        tile_16x4_f32: 16, 4, true;
+        tile_24x4_f32: 24, 4, true;
+        tile_32x3_f32: 32, 3, true;
+        tile_48x2_f32: 48, 2, true;
+        tile_64x2_f32: 64, 2, true;
+        tile_64x1_f32: 64, 1, true;
+        tile_128x1_f32: 128, 1, true;
+    }
 }

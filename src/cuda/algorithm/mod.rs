@@ -65,12 +65,15 @@ pub(super) struct Target {
     pub(super) shared_bytes: u32,
     /// Whether the kernels for tensor cores are in its PTX.
     pub(super) tensor_cores: bool,
+    /// Whether the large ones are.
+    pub(super) large_tiles: bool,
 }
 
 #[cfg(any(test, feature = "emulator"))]
 impl Target {
     /// What the emulator stands for: an H200.
-    pub(super) const EMULATED: Self = Self { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: true };
+    pub(super) const EMULATED: Self =
+        Self { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: true, large_tiles: true };
 }
 
 impl Task {

@@ -98,7 +98,8 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let positions = phases.each_ref().map(|phases| phases[0].positions);
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let mut cuts = Vec::new();
-    for variant in tile::VARIANTS.iter().filter(|variant| variant.split == split) {
+    let exists = |variant: &&Variant| variant.split == split && (task.target.large_tiles || !variant.large);
+    for variant in tile::VARIANTS.iter().filter(exists) {
         let boxes = boxes(problem, positions, tile::ROWS);
         for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
             for &extents in &boxes {
@@ -178,7 +179,7 @@ impl Work {
         let cut = &layout.cut;
         let mut work =
             Self { fragments: f64::from(cut.stage_blocks), products: f64::from(cut.stage_blocks), slabs: 0.0 };
-        for axis in 0..3 {
+        for (axis, parameters) in axes.iter().enumerate() {
             let together = cut.phases[axis] as usize;
             let rows = if axis == cut.row_axis { cut.rows() } else { 1 };
             let distance = if axis == 2 { cut.extents[3] } else { 1 };
@@ -187,10 +188,10 @@ impl Work {
             let groups = layout.phases[axis].chunks(together);
             let fragments = |phases: &[Phase]| {
                 if cut.is_dense() && axis == cut.row_axis {
-                    let groups = tap_groups(phases[0].taps, axis < 2 && axes[axis].input_step() == 1);
+                    let groups = tap_groups(phases[0].taps, axis < 2 && parameters.input_step() == 1);
                     groups.iter().map(|group| rows as usize + group.len() - 1).sum()
                 } else {
-                    distinct_reads(&axes[axis], phases, rows, distance)
+                    distinct_reads(parameters, phases, rows, distance)
                 }
             };
             work.fragments *= groups.map(|phases| fragments(phases) as f64).sum::<f64>();

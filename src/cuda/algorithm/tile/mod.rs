@@ -4,7 +4,8 @@ mod choice;
 mod layout;
 mod tables;
 
-use conv_transpose_kernels::tile;
+use bytemuck::Zeroable;
+use conv_transpose_kernels::tile::{self, Run};
 
 use super::{Algorithm, Implementation, Task};
 use crate::{
@@ -64,8 +65,8 @@ fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
     let mut rows = Table::new(&tables.passes);
     rows.extend(&tables.chunks);
     rows.extend(&tables.runs);
-    // Kernels load the next entry before they know whether there is one.
-    rows.extend(&[[0u32; 4]; 8]);
+    // Kernels load the next run before they know whether there is one.
+    rows.extend(&[Run::zeroed()]);
     Recipe {
         tables: vec![rows, Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },

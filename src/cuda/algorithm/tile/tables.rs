@@ -67,6 +67,8 @@ impl Tables {
         for pass in 0..layout.passes() {
             tables.add_pass(problem, layout, &layout.pass(pass));
         }
+        // Kernels load the first chunk of a pass before they know whether it has one.
+        tables.chunks.push(Chunk::zeroed());
         tables.shared = layout.shared(tables.input_ring, tables.chunk_slabs);
         tables
     }

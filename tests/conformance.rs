@@ -59,20 +59,20 @@ on_every_engine! {
     samples_of_pytorch,
 }
 
-fn node_tests_of_onnx<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn node_tests_of_onnx(engine: &Engine) -> Result<Tally, Failure> {
     Ok(run(engine, &onnx::table(onnx::manifest().node)))
 }
 
-fn converted_models_of_onnx<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn converted_models_of_onnx(engine: &Engine) -> Result<Tally, Failure> {
     Ok(run(engine, &onnx::table(onnx::manifest().converted)))
 }
 
-fn samples_of_pytorch<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn samples_of_pytorch(engine: &Engine) -> Result<Tally, Failure> {
     Ok(run(engine, &opinfo::table()))
 }
 
 /// Runs all rows of a table.
-fn run<E: Engine>(engine: &E, table: &Table) -> Tally {
+fn run(engine: &Engine, table: &Table) -> Tally {
     let mut tally = Tally::default();
     table.0.iter().for_each(|row| run_row(engine, row, &mut tally));
     table.1.iter().for_each(|row| run_row(engine, row, &mut tally));
@@ -80,14 +80,14 @@ fn run<E: Engine>(engine: &E, table: &Table) -> Tally {
     tally
 }
 
-fn run_row<E: Engine, const D: usize>(engine: &E, row: &Row<D>, tally: &mut Tally) {
+fn run_row<const D: usize>(engine: &Engine, row: &Row<D>, tally: &mut Tally) {
     let output = match engine.forward(&row.layer, &row.input, &row.weight, row.bias.as_deref()) {
         Ok(output) => output,
         Err(Stop::Failed(reason)) => panic!("{}: {reason}", row.name),
         Err(Stop::Unsupported(_)) => return tally.unsupported += 1,
     };
     let output: Vec<f64> = output.into_iter().map(f64::from).collect();
-    row.check(&output, E::ROUNDOFF).unwrap_or_else(|reason| panic!("{}: {reason}", row.name));
+    row.check(&output, engine.roundoff).unwrap_or_else(|reason| panic!("{}: {reason}", row.name));
     tally.ran += 1;
 }
 

@@ -41,8 +41,8 @@ on_every_engine! {
 }
 
 /// Runs one layer on an engine, compares the shape and every element with what is expected, and the oracle's too.
-fn gives<E: Engine, const D: usize>(
-    engine: &E,
+fn gives<const D: usize>(
+    engine: &Engine,
     layer: ConvTranspose<D>,
     (input_shape, input): (Shape<D>, &[f32]),
     weight: &[f32],
@@ -65,8 +65,8 @@ fn gives<E: Engine, const D: usize>(
 }
 
 /// [`gives`] for one channel, unbatched, in one dimension and without bias.
-fn line<E: Engine>(
-    engine: &E,
+fn line(
+    engine: &Engine,
     layer: ConvTranspose1d,
     input: &[f32],
     weight: &[f32],
@@ -90,13 +90,13 @@ fn all<const N: usize>(cases: [Result<Tally, Failure>; N]) -> Result<Tally, Fail
 }
 
 /// `(o + p - k * d) / s` without the check that it divides adds taps that are not there, at any stride above 1.
-fn a_tap_needs_divisibility<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn a_tap_needs_divisibility(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).stride([2]).build().unwrap();
     line(engine, layer, &[1., 2., 3.], &[1., 10., 100.], &[1., 10., 102., 20., 203., 30., 300.])
 }
 
 /// At output position 0 the tap 1 would read input position -1 / 2, which is not 0.
-fn minus_one_half_is_not_zero<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn minus_one_half_is_not_zero(engine: &Engine) -> Result<Tally, Failure> {
     let two = ConvTranspose::builder(1, 1, [2]).stride([2]).build().unwrap();
     let four = ConvTranspose::builder(1, 1, [4]).stride([5]).build().unwrap();
     all([
@@ -105,7 +105,7 @@ fn minus_one_half_is_not_zero<E: Engine>(engine: &E) -> Result<Tally, Failure> {
     ])
 }
 
-fn output_padding_adds_at_the_end_only<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn output_padding_adds_at_the_end_only(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).stride([3]).output_padding([2]).build().unwrap();
     let output = [6., 15., 105., 7., 25., 205., 5., 5.];
     gives(
@@ -119,7 +119,7 @@ fn output_padding_adds_at_the_end_only<E: Engine>(engine: &E) -> Result<Tally, F
 }
 
 /// The added position is the one that the padding had cut off: it holds what the input reaches, not the bias alone.
-fn output_padding_uncovers_what_padding_cut_off<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn output_padding_uncovers_what_padding_cut_off(engine: &Engine) -> Result<Tally, Failure> {
     let cut = || ConvTranspose::builder(1, 1, [3]).stride([2]).padding([1]);
     let uncovered = cut().output_padding([1]).build().unwrap();
     let by_size = cut().output_size([4]).build().unwrap();
@@ -132,13 +132,13 @@ fn output_padding_uncovers_what_padding_cut_off<E: Engine>(engine: &E) -> Result
 }
 
 /// Where the dilation is larger than the stride, so may the output padding be.
-fn output_padding_of_a_stride_or_more<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn output_padding_of_a_stride_or_more(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [2]).dilation([3]).output_padding([2]).build().unwrap();
     line(engine, layer, &[1., 2.], &[1., 10.], &[1., 2., 0., 10., 20., 0., 0.])
 }
 
 /// Weight `[2, 2, 1]` for 4 output channels: read as `[2, 4, 1]` it runs past the end.
-fn the_weight_holds_one_group_of_output_channels<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn the_weight_holds_one_group_of_output_channels(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(2, 4, [1]).groups(2).build().unwrap();
     gives(
         engine,
@@ -150,7 +150,7 @@ fn the_weight_holds_one_group_of_output_channels<E: Engine>(engine: &E) -> Resul
     )
 }
 
-fn a_group_reads_its_own_input_channels<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn a_group_reads_its_own_input_channels(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(4, 2, [1]).groups(2).build().unwrap();
     gives(
         engine,
@@ -163,7 +163,7 @@ fn a_group_reads_its_own_input_channels<E: Engine>(engine: &E) -> Result<Tally, 
 }
 
 /// Where `dilation * (kernel - 1) + 1 < stride` some positions hold the bias alone, and the others still their taps.
-fn a_stride_beyond_the_reach_of_the_kernel<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn a_stride_beyond_the_reach_of_the_kernel(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [2]).stride([4]).build().unwrap();
     gives(
         engine,
@@ -175,13 +175,13 @@ fn a_stride_beyond_the_reach_of_the_kernel<E: Engine>(engine: &E) -> Result<Tall
     )
 }
 
-fn a_kernel_of_one_under_a_stride<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn a_kernel_of_one_under_a_stride(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [1]).stride([4]).build().unwrap();
     line(engine, layer, &[1., 2.], &[3.], &[3., 0., 0., 0., 6.])
 }
 
 /// A total of -3 is -2 and -1, the larger half (-1) at the begin unless the end is to have it.
-fn negative_total_padding_of_output_shape<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn negative_total_padding_of_output_shape(engine: &Engine) -> Result<Tally, Failure> {
     let of = |auto_pad| ConvTranspose::builder(1, 1, [1]).output_shape([4]).auto_pad(auto_pad).build().unwrap();
     let case = |auto_pad, output: [f32; 4]| {
         let (input, output) = ((Shape::unbatched(1, [1]), &[5.][..]), (Shape::unbatched(1, [4]), &output[..]));
@@ -196,7 +196,7 @@ fn negative_total_padding_of_output_shape<E: Engine>(engine: &E) -> Result<Tally
 }
 
 /// A total of 3 of the 5 positions: 2 and 1, or 1 and 2.
-fn output_shape_splits_an_odd_padding<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn output_shape_splits_an_odd_padding(engine: &Engine) -> Result<Tally, Failure> {
     let of = |auto_pad| ConvTranspose::builder(1, 1, [5]).output_shape([2]).auto_pad(auto_pad).build().unwrap();
     let weight = [1., 2., 3., 4., 5.];
     all([
@@ -207,12 +207,12 @@ fn output_shape_splits_an_odd_padding<E: Engine>(engine: &E) -> Result<Tally, Fa
 }
 
 /// Every second position has no tap at all.
-fn stride_and_dilation_share_a_divisor<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn stride_and_dilation_share_a_divisor(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [2]).stride([2]).dilation([2]).build().unwrap();
     line(engine, layer, &[1., 2., 3.], &[1., 10.], &[1., 0., 12., 0., 23., 0., 30.])
 }
 
-fn the_divisor_is_smaller_than_both<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn the_divisor_is_smaller_than_both(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).stride([6]).dilation([4]).build().unwrap();
     line(
         engine,
@@ -223,12 +223,12 @@ fn the_divisor_is_smaller_than_both<E: Engine>(engine: &E) -> Result<Tally, Fail
     )
 }
 
-fn dilation_and_stride_are_coprime<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn dilation_and_stride_are_coprime(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).stride([2]).dilation([3]).build().unwrap();
     line(engine, layer, &[1., 2., 3.], &[1., 10., 100.], &[1., 0., 2., 10., 3., 20., 100., 30., 200., 0., 300.])
 }
 
-fn a_kernel_larger_than_the_input<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn a_kernel_larger_than_the_input(engine: &Engine) -> Result<Tally, Failure> {
     let builder = || ConvTranspose::builder(1, 1, [5]).stride([3]);
     let cut = builder().padding_begin_end([[2, 1]]).build().unwrap();
     let weight = [1., 2., 3., 4., 5.];
@@ -239,13 +239,13 @@ fn a_kernel_larger_than_the_input<E: Engine>(engine: &E) -> Result<Tally, Failur
 }
 
 /// The first input element lands at -3 to -1 alone.
-fn padding_cuts_whole_input_elements_off<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn padding_cuts_whole_input_elements_off(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).stride([5]).padding_begin_end([[3, 0]]).build().unwrap();
     line(engine, layer, &[1., 2.], &[1., 10., 100.], &[0., 0., 2., 20., 200.])
 }
 
 /// One row off the top, two columns off the right of a 3x4 kernel.
-fn padding_differs_by_end_and_axis<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn padding_differs_by_end_and_axis(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3, 4]).padding_begin_end([[1, 0], [0, 2]]).build().unwrap();
     gives(
         engine,
@@ -257,7 +257,7 @@ fn padding_differs_by_end_and_axis<E: Engine>(engine: &E) -> Result<Tally, Failu
     )
 }
 
-fn extent_one_in_every_axis<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn extent_one_in_every_axis(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [2, 2, 2]).stride([2, 3, 4]).build().unwrap();
     gives(
         engine,
@@ -270,7 +270,7 @@ fn extent_one_in_every_axis<E: Engine>(engine: &E) -> Result<Tally, Failure> {
 }
 
 /// Every axis has its own extent, kernel and stride.
-fn axes_in_their_order<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn axes_in_their_order(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [1, 2, 1]).stride([2, 1, 3]).build().unwrap();
     #[rustfmt::skip]
     let output = [
@@ -293,13 +293,13 @@ fn axes_in_their_order<E: Engine>(engine: &E) -> Result<Tally, Failure> {
     )
 }
 
-fn an_empty_batch_has_an_empty_output<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn an_empty_batch_has_an_empty_output(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 2, [3, 3]).stride([2, 2]).build().unwrap();
     let (input, output) = (Shape::batched(0, 1, [4, 5]), Shape::batched(0, 2, [9, 11]));
     gives(engine, layer, (input, &[]), &[1.; 18], Some(&[1., 2.]), (output, &[]))
 }
 
-fn unbatched_is_a_batch_of_one<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn unbatched_is_a_batch_of_one(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 2, [2]).build().unwrap();
     let (input, weight, output) = ([1., 2.], [1., 10., 3., 5.], [1., 12., 20., 3., 11., 10.]);
     all([
@@ -309,13 +309,13 @@ fn unbatched_is_a_batch_of_one<E: Engine>(engine: &E) -> Result<Tally, Failure> 
 }
 
 /// An impulse leaves the kernel as it is, not mirrored.
-fn the_kernel_is_not_flipped<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn the_kernel_is_not_flipped(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3]).padding([1]).build().unwrap();
     line(engine, layer, &[0., 1., 0.], &[1., 2., 3.], &[1., 2., 3.])
 }
 
 /// ONNX tests `SAME_UPPER` alone. A total padding of 1 in each axis, here at the begin.
-fn auto_pad_same_lower<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn auto_pad_same_lower(engine: &Engine) -> Result<Tally, Failure> {
     let layer = ConvTranspose::builder(1, 1, [3, 3]).stride([2, 2]).auto_pad(AutoPad::SameLower).build().unwrap();
     #[rustfmt::skip]
     let output = [
@@ -378,7 +378,7 @@ mod past_2_to_the_31 {
 }
 
 /// 65537 channels of 128 x 256 positions: each a pixel of the input times the weight of its channel and tap.
-fn an_output_of_more_than_2_to_the_31_elements<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn an_output_of_more_than_2_to_the_31_elements(engine: &Engine) -> Result<Tally, Failure> {
     const CHANNELS: usize = (1 << 16) + 1;
     let layer = ConvTranspose::builder(1, CHANNELS, [2, 2]).stride([2, 2]).build().unwrap();
     let (shape, channel) = (Shape::unbatched(1, [64, 128]), 128 * 256);
@@ -401,7 +401,7 @@ fn an_output_of_more_than_2_to_the_31_elements<E: Engine>(engine: &E) -> Result<
 }
 
 /// 65537 rows of 32768 elements, of which padding leaves a corner of 8 x 8: the first columns of the last rows.
-fn an_input_of_more_than_2_to_the_31_elements<E: Engine>(engine: &E) -> Result<Tally, Failure> {
+fn an_input_of_more_than_2_to_the_31_elements(engine: &Engine) -> Result<Tally, Failure> {
     const ROWS: usize = (1 << 16) + 1;
     const COLUMNS: usize = 1 << 15;
     let cut = [[ROWS - 8, 0], [0, COLUMNS - 8]];

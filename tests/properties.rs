@@ -40,16 +40,16 @@ on_every_engine! {
 const CASES: u32 = 256;
 
 /// Tries a property of one case on random cases.
-fn property<E: Engine, const D: usize>(
-    engine: &E,
-    values: impl Strategy<Value = Case<D>>,
-    test: impl Fn(&E, &Case<D>) -> Result<(), Stop>,
+fn property<const D: usize>(
+    engine: &Engine,
+    values: impl Strategy<Value = Case<D>> + 'static,
+    test: impl Fn(&Engine, &Case<D>) -> Result<(), Stop>,
 ) -> Result<Tally, Failure> {
-    for_all(E::draw(CASES), values, |case| test(engine, case))
+    for_all(engine.draw(CASES), values, |case| test(engine, case))
 }
 
 /// The output of the layer on the data.
-fn output<E: Engine, const D: usize>(engine: &E, layer: &ConvTranspose<D>, data: &Data<D>) -> Result<Vec<f32>, Stop> {
+fn output<const D: usize>(engine: &Engine, layer: &ConvTranspose<D>, data: &Data<D>) -> Result<Vec<f32>, Stop> {
     engine.forward(layer, &data.input, &data.weight, data.bias.as_deref())
 }
 
@@ -78,7 +78,7 @@ fn widened(values: &[f32]) -> Vec<f64> {
 }
 
 /// On integers every sum is exact (see [`MAGNITUDE`]), so the output equals the oracle's to the last bit.
-fn integers_equal_the_oracle<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn integers_equal_the_oracle<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     let nonzero = Cell::new(0);
     let tally = property(engine, cases::<D>(), |engine, case| {
         let (problem, data) = (case.geometry.problem(), case.integers());
@@ -93,7 +93,7 @@ fn integers_equal_the_oracle<E: Engine, const D: usize>(engine: &E) -> Result<Ta
 
 /// On real numbers the error of each element is within what its roundings allow; the oracle's own error has the same form, with the
 /// round-off of `f64`.
-fn reals_stay_within_the_rounding_bound<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn reals_stay_within_the_rounding_bound<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (problem, data) = (case.geometry.problem(), case.reals());
         let (x, w, b) = (data.input.as_slice(), data.weight.as_slice(), data.bias.as_deref());
@@ -102,7 +102,7 @@ fn reals_stay_within_the_rounding_bound<E: Engine, const D: usize>(engine: &E) -
         if actual.len() != expected.len() {
             return Err(Stop::Failed(format!("{} elements instead of {}", actual.len(), expected.len())));
         }
-        let (rounding, roundoffs) = (Rounding::of(&problem, x, w, b), [E::ROUNDOFF, f64::EPSILON / 2.0]);
+        let (rounding, roundoffs) = (Rounding::of(&problem, x, w, b), [engine.roundoff, f64::EPSILON / 2.0]);
         iter::zip(widened(&actual), expected)
             .enumerate()
             .try_for_each(|(index, (actual, expected))| rounding.check(index, actual, expected, roundoffs))
@@ -111,7 +111,7 @@ fn reals_stay_within_the_rounding_bound<E: Engine, const D: usize>(engine: &E) -
 }
 
 /// `<conv_transpose(x), y> = <x, conv(y)>` for all `x` and `y`, exactly, as both sides are sums of integers.
-fn it_is_the_adjoint_of_convolution<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn it_is_the_adjoint_of_convolution<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>().prop_map(|case| Case { bias: false, ..case }), |engine, case| {
         let data = case.integers();
         let forward = output(engine, &case.geometry.layer(), &data)?;
@@ -128,7 +128,7 @@ fn it_is_the_adjoint_of_convolution<E: Engine, const D: usize>(engine: &E) -> Re
 }
 
 /// `f(a x + b x') = a f(x) + b f(x')` for the input, and so for the weight, exactly on integers.
-fn it_is_linear_in_input_and_weight<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn it_is_linear_in_input_and_weight<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     const A: f32 = 2.0;
     const B: f32 = -3.0;
     property(engine, cases::<D>().prop_map(|case| Case { bias: false, ..case }), |engine, case| {
@@ -159,7 +159,7 @@ fn it_is_linear_in_input_and_weight<E: Engine, const D: usize>(engine: &E) -> Re
 }
 
 /// Each group is a layer of its own on its slice of channels.
-fn groups_are_slices<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn groups_are_slices<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, data) = (case.geometry, case.integers());
         let Geometry { groups, in_per_group, out_per_group, .. } = geometry;
@@ -189,7 +189,7 @@ fn groups_are_slices<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Fai
 }
 
 /// Each sample of a batch gives what it gives alone and unbatched.
-fn samples_are_slices<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn samples_are_slices<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, data) = (case.geometry, case.integers());
         let alone = Geometry { batch: None, ..geometry };
@@ -205,8 +205,8 @@ fn samples_are_slices<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Fa
 }
 
 /// Asks for the geometry in two ways that must give the same output.
-fn two_requests_agree<E: Engine, const D: usize>(
-    engine: &E,
+fn two_requests_agree<const D: usize>(
+    engine: &Engine,
     case: &Case<D>,
     what: &str,
     first: &ConvTranspose<D>,
@@ -218,7 +218,7 @@ fn two_requests_agree<E: Engine, const D: usize>(
 }
 
 /// PyTorch's `output_size` gives what the `output_padding` that reaches it gives.
-fn output_size_is_output_padding<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn output_size_is_output_padding<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     let asked_by_size = cases::<D>().prop_map(|mut case| {
         // Where the output padding is below the stride, `output_size` reaches the same extent. Only explicit padding goes with it.
         for axis in &mut case.geometry.axes {
@@ -237,7 +237,7 @@ fn output_size_is_output_padding<E: Engine, const D: usize>(engine: &E) -> Resul
 }
 
 /// ONNX' `auto_pad` and `output_shape` give what the padding that they stand for gives.
-fn onnx_padding_is_explicit_padding<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn onnx_padding_is_explicit_padding<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     let asked_by_shape = cases::<D>().prop_map(|mut case| {
         // Padding of which the end is the larger half, or the begin, is what some `output_shape` stands for.
         let upper = case.seed % 2 == 0;
@@ -261,7 +261,7 @@ fn onnx_padding_is_explicit_padding<E: Engine, const D: usize>(engine: &E) -> Re
 
 /// Padding only cuts positions off, and output padding only adds some at the end: position `o` is position `o + begin` of the
 /// layer without either, and holds the bias alone where that one has no such position.
-fn padding_crops_and_output_padding_extends<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn padding_crops_and_output_padding_extends<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, data) = (case.geometry, case.integers());
         let whole = output(engine, &geometry.layer_without_padding(), &data)?;
@@ -290,7 +290,7 @@ fn padding_crops_and_output_padding_extends<E: Engine, const D: usize>(engine: &
 }
 
 /// With a zero weight every output element is the bias of its channel.
-fn a_zero_weight_leaves_the_bias<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn a_zero_weight_leaves_the_bias<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>().prop_map(|case| Case { bias: true, ..case }), |engine, case| {
         let mut data = case.reals();
         data.weight.as_mut_slice().fill(0.0);
@@ -305,7 +305,7 @@ fn a_zero_weight_leaves_the_bias<E: Engine, const D: usize>(engine: &E) -> Resul
 }
 
 /// Leaving the bias out is the same as a bias of zeros.
-fn no_bias_is_a_zero_bias<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn no_bias_is_a_zero_bias<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>().prop_map(|case| Case { bias: false, ..case }), |engine, case| {
         let (layer, mut data) = (case.geometry.layer(), case.integers());
         let expected = widened(&output(engine, &layer, &data)?);
@@ -316,10 +316,10 @@ fn no_bias_is_a_zero_bias<E: Engine, const D: usize>(engine: &E) -> Result<Tally
 
 /// The same call twice gives the same bits: on real numbers, where another order of additions would show, unless the engine does not
 /// promise that; then on integers, where it does not matter.
-fn the_same_call_gives_the_same_bits<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn the_same_call_gives_the_same_bits<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let layer = case.geometry.layer();
-        let data = if E::REPEATABLE { case.reals() } else { case.integers() };
+        let data = if engine.repeatable { case.reals() } else { case.integers() };
         let bits = || -> Result<Vec<u32>, Stop> {
             Ok(output(engine, &layer, &data)?.iter().map(|value| value.to_bits()).collect())
         };
@@ -329,7 +329,7 @@ fn the_same_call_gives_the_same_bits<E: Engine, const D: usize>(engine: &E) -> R
 
 /// An input of a single 1 leaves the weight of its channel in the output, each tap at `i * stride + k * dilation - begin`, and
 /// nothing anywhere else. The weights are 1, 2, 3, ... so that no two could be mistaken for each other.
-fn an_impulse_shows_the_weight<E: Engine, const D: usize>(engine: &E) -> Result<Tally, Failure> {
+fn an_impulse_shows_the_weight<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, mut data) = (case.geometry, case.integers());
         let (input, kernel) = (geometry.axes.map(|axis| axis.input), geometry.axes.map(|axis| axis.kernel));

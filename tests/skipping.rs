@@ -5,13 +5,13 @@ mod engines;
 mod geometries;
 
 use conv_transpose::{ConvTranspose, Tensor};
-use engines::{Engine, attempt};
+use engines::{Computes, Cpu, Engine, attempt};
 use geometries::{Failure, Stop, Tally};
 
 /// An engine that never starts.
 struct Missing<const NEEDS_GPU: bool>;
 
-impl<const NEEDS_GPU: bool> Engine for Missing<NEEDS_GPU> {
+impl<const NEEDS_GPU: bool> Computes for Missing<NEEDS_GPU> {
     const NAME: &'static str = "missing";
     const NEEDS_GPU: bool = NEEDS_GPU;
 
@@ -30,7 +30,7 @@ impl<const NEEDS_GPU: bool> Engine for Missing<NEEDS_GPU> {
     }
 }
 
-fn never<E>(_: &E) -> Result<Tally, Failure> {
+fn never(_: &Engine) -> Result<Tally, Failure> {
     unreachable!("a missing engine runs nothing")
 }
 
@@ -54,14 +54,14 @@ fn an_engine_without_a_gpu_may_never_be_skipped() {
 
 #[test]
 fn a_test_that_ran_on_nothing_fails() {
-    let nothing = |_: &engines::Cpu| Ok(Tally { ran: 0, unsupported: 3 });
-    assert_eq!(attempt("property", false, nothing).unwrap_err(), "no case ran; 3 are not supported");
+    let nothing = |_: &Engine| Ok(Tally { ran: 0, unsupported: 3 });
+    assert_eq!(attempt::<Cpu>("property", false, nothing).unwrap_err(), "no case ran; 3 are not supported");
 }
 
 #[test]
 fn a_report_counts_the_cases() {
-    let some = |_: &engines::Cpu| Ok(Tally { ran: 2, unsupported: 3 });
-    let report = attempt("property", false, some).unwrap();
+    let some = |_: &Engine| Ok(Tally { ran: 2, unsupported: 3 });
+    let report = attempt::<Cpu>("property", false, some).unwrap();
     assert!(report.starts_with("cpu property: 2 cases in ") && report.ends_with(", 3 more not supported"), "{report}");
 }
 
@@ -71,7 +71,7 @@ on_every_engine! {
 }
 
 /// What an engine is handed to write to holds no number yet.
-fn the_output_is_poisoned<E: Engine>(_: &E) -> Result<Tally, Failure> {
+fn the_output_is_poisoned(_: &Engine) -> Result<Tally, Failure> {
     let output = engines::poisoned(conv_transpose::Shape::batched(1, 2, [3]));
     assert!(output.as_slice().len() == 6 && output.as_slice().iter().all(|y| y.is_nan()));
     Ok(Tally { ran: 1, unsupported: 0 })

@@ -9,7 +9,7 @@ use conv_transpose::{
 use cust::stream::{Stream, StreamFlags};
 
 use super::{
-    Engine,
+    Computes,
     kind::{self, Kind},
     poisoned,
 };
@@ -31,7 +31,7 @@ pub type Scatter = Cuda<kind::Scatter>;
 /// The tile kernels.
 pub type Tile = Cuda<kind::Tile>;
 
-impl<A: Kind> Engine for Cuda<A> {
+impl<A: Kind> Computes for Cuda<A> {
     const NAME: &'static str = A::CUDA;
     const ROUNDOFF: f64 = A::ROUNDOFF;
     const REPEATABLE: bool = A::REPEATABLE;

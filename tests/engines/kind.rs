@@ -3,13 +3,17 @@
 use conv_transpose::cuda::Algorithm;
 
 /// An algorithm, and what its engines are called.
-pub trait Kind {
+pub trait Kind: 'static {
     const ALGORITHM: Algorithm;
     const CUDA: &'static str;
     const EMULATED: &'static str;
     /// On a GPU; the emulator repeats everything.
     const REPEATABLE: bool = true;
-    /// See [`Engine::ROUNDOFF`](super::Engine::ROUNDOFF).
+    /// Whether its kernels also come with 64-bit indices.
+    const HAS_WIDE: bool = true;
+    /// The emulator gets one random case where others get so many.
+    const EMULATED_SHARE: u32 = 8;
+    /// See [`Computes::ROUNDOFF`](super::Computes::ROUNDOFF).
     const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 }
 
@@ -47,5 +51,8 @@ impl Kind for Tile {
     const ALGORITHM: Algorithm = Algorithm::Tile;
     const CUDA: &'static str = "cuda tile";
     const EMULATED: &'static str = "emulated tile";
+    const HAS_WIDE: bool = false;
+    /// Hundreds of threads meet at barriers many times, however small the case.
+    const EMULATED_SHARE: u32 = 16;
     const ROUNDOFF: f64 = 1.0 / (1 << 20) as f64;
 }

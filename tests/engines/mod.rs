@@ -1,8 +1,8 @@
 //! The engines: everything that computes a transposed convolution, behind one face.
 //!
-//! A new engine is a type that implements [`Engine`] and a line in [`on_every_engine`]. Every property, every named case and the
-//! whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard error; one that needs a GPU
-//! fails instead, if the machine has one.
+//! A new engine is a type that implements [`Computes`] and a line in [`on_every_engine`]. Every property, every named case and
+//! the whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard error; one that needs a
+//! GPU fails instead, if the machine has one.
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
@@ -10,6 +10,7 @@
 pub mod cuda;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+mod erased;
 #[cfg(feature = "cuda")]
 mod kind;
 #[path = "../report/mod.rs"]
@@ -23,10 +24,14 @@ use std::{
 use conv_transpose::{ConvTranspose, Error, Shape, Tensor, cpu};
 
 use crate::geometries::{Draw, Failure, Stop, Tally};
+pub use erased::Engine;
 use report::{machine_has_gpu, say};
 
-/// Something that computes a transposed convolution in `f32`.
-pub trait Engine: Sized {
+/// A test of an engine.
+type Test = fn(&Engine) -> Result<Tally, Failure>;
+
+/// Something that computes a transposed convolution in `f32`. Tests take it as an [`Engine`].
+pub trait Computes: Sized + 'static {
     /// What reports call it.
     const NAME: &'static str;
 
@@ -72,7 +77,7 @@ impl From<Error> for Stop {
 /// The CPU backend.
 pub struct Cpu;
 
-impl Engine for Cpu {
+impl Computes for Cpu {
     const NAME: &'static str = "cpu";
 
     fn start() -> Result<Self, String> {
@@ -95,8 +100,8 @@ impl Engine for Cpu {
 
 /// Stamps the given functions of this file's root as tests of every engine: the one list of engines.
 ///
-/// `in_1d_2d_3d` takes functions `fn<E: Engine, const D: usize>(&E) -> Result<Tally, Failure>`, and `once` takes functions
-/// `fn<E: Engine>(&E) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with `--ignored`.
+/// `in_1d_2d_3d` takes functions `fn<const D: usize>(&Engine) -> Result<Tally, Failure>`, and `once` takes functions
+/// `fn(&Engine) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with `--ignored`.
 macro_rules! on_every_engine {
     ($how:ident: $($property:ident),+ $(,)?) => {
         mod cpu {
@@ -142,17 +147,17 @@ macro_rules! on_engine {
         mod $property {
             #[test]
             fn in_1d() {
-                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 1d"), $crate::$property::<_, 1>);
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 1d"), $crate::$property::<1>);
             }
 
             #[test]
             fn in_2d() {
-                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 2d"), $crate::$property::<_, 2>);
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 2d"), $crate::$property::<2>);
             }
 
             #[test]
             fn in_3d() {
-                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 3d"), $crate::$property::<_, 3>);
+                $crate::engines::run::<$engine>(concat!(stringify!($property), " in 3d"), $crate::$property::<3>);
             }
         }
     )+};
@@ -175,31 +180,26 @@ macro_rules! on_engine {
 ///
 /// # Panics
 /// If the test fails, if it ran on no case at all, or if the engine is missing where it may not be.
-pub fn run<E: Engine>(test: &str, property: impl FnOnce(&E) -> Result<Tally, Failure>) {
-    let report = attempt(test, machine_has_gpu(), property);
-    match report {
+pub fn run<C: Computes>(name: &str, test: Test) {
+    match attempt::<C>(name, machine_has_gpu(), test) {
         Ok(line) => say(&line),
-        Err(reason) => panic!("{} {test}: {reason}", E::NAME),
+        Err(reason) => panic!("{} {name}: {reason}", C::NAME),
     }
 }
 
 /// The line to report, or the reason to fail.
-pub fn attempt<E: Engine>(
-    test: &str,
-    machine_has_gpu: bool,
-    property: impl FnOnce(&E) -> Result<Tally, Failure>,
-) -> Result<String, String> {
-    let engine = match E::start() {
-        Ok(engine) => engine,
-        Err(reason) if E::NEEDS_GPU && !machine_has_gpu => return Ok(format!("{} {test}: skipped: {reason}", E::NAME)),
+pub fn attempt<C: Computes>(name: &str, machine_has_gpu: bool, test: Test) -> Result<String, String> {
+    let engine = match C::start() {
+        Ok(ready) => Engine::new(ready),
+        Err(reason) if C::NEEDS_GPU && !machine_has_gpu => return Ok(format!("{} {name}: skipped: {reason}", C::NAME)),
         Err(reason) => return Err(format!("this machine should run it, but: {reason}")),
     };
     let start = Instant::now();
-    let Tally { ran, unsupported } = property(&engine).map_err(|failure| failure.to_string())?;
+    let Tally { ran, unsupported } = test(&engine).map_err(|failure| failure.to_string())?;
     if ran == 0 {
         return Err(format!("no case ran; {unsupported} are not supported"));
     }
-    let mut line = format!("{} {test}: {ran} cases in {}", E::NAME, milliseconds(start.elapsed()));
+    let mut line = format!("{} {name}: {ran} cases in {}", C::NAME, milliseconds(start.elapsed()));
     if unsupported > 0 {
         write!(line, ", {unsupported} more not supported").unwrap();
     }

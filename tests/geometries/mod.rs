@@ -421,16 +421,25 @@ impl Draw {
 }
 
 /// Runs `test` on random geometries or cases, and shrinks the first that fails.
-pub fn for_all<V: Copy + fmt::Debug + Into<Geometry<D>>, const D: usize>(
+pub fn for_all<V: Copy + fmt::Debug + Into<Geometry<D>> + 'static, const D: usize>(
     draw: Draw,
-    values: impl Strategy<Value = V>,
+    values: impl Strategy<Value = V> + 'static,
     test: impl Fn(&V) -> Result<(), Stop>,
+) -> Result<Tally, Failure> {
+    run(draw, &values.boxed(), &test)
+}
+
+/// [`for_all`] without the types of its arguments, so that proptest's runner is not compiled again for every test.
+fn run<V: Copy + fmt::Debug + Into<Geometry<D>>, const D: usize>(
+    draw: Draw,
+    values: &BoxedStrategy<V>,
+    test: &dyn Fn(&V) -> Result<(), Stop>,
 ) -> Result<Tally, Failure> {
     let Draw { cases, seed } = draw;
     let rng_seed = RngSeed::Fixed(seed);
     let config = Config { cases, rng_seed, failure_persistence: None, max_shrink_iters: 10_000, ..Config::default() };
     let tally = Cell::new(Tally::default());
-    let result = TestRunner::new(config).run(&values, |value| {
+    let result = TestRunner::new(config).run(values, |value| {
         let Tally { ran, unsupported } = tally.get();
         match test(&value) {
             Ok(()) => tally.set(Tally { ran: ran + 1, unsupported }),

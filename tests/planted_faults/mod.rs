@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use conv_transpose::{Axis, ConvTranspose, Error, Tensor};
 
 use crate::{
-    engines::Engine,
+    engines::{Computes, Engine},
     geometries::{Draw, Failure, Stop, Tally},
 };
 
@@ -72,7 +72,7 @@ impl Planted {
     }
 }
 
-impl Engine for Planted {
+impl Computes for Planted {
     const NAME: &'static str = "engine with a planted fault";
 
     /// Always the same, so that what is caught today is caught tomorrow.
@@ -150,8 +150,8 @@ impl Engine for Planted {
 const SMALL: usize = 400;
 
 /// Asserts that a property catches a fault and names a small case.
-fn caught(fault: Fault, property: fn(&Planted) -> Result<Tally, Failure>) {
-    match property(&Planted { fault, backwards: AtomicBool::new(false) }) {
+fn caught(fault: Fault, property: fn(&Engine) -> Result<Tally, Failure>) {
+    match property(&Engine::new(Planted { fault, backwards: AtomicBool::new(false) })) {
         Ok(tally) => panic!("{fault:?} goes unnoticed in {tally:?}"),
         Err(failure) => {
             println!("{fault:?}: {failure}");
@@ -166,9 +166,9 @@ macro_rules! each_fault_is_caught {
         #[test]
         fn $test() {
             $(
-                caught($fault, crate::$property::<_, 1>);
-                caught($fault, crate::$property::<_, 2>);
-                caught($fault, crate::$property::<_, 3>);
+                caught($fault, crate::$property::<1>);
+                caught($fault, crate::$property::<2>);
+                caught($fault, crate::$property::<3>);
             )+
         }
     )+};
@@ -213,8 +213,8 @@ each_fault_is_caught! {
 /// There is nothing to swap in one dimension.
 #[test]
 fn kernel_axes_are_swapped() {
-    caught(KernelAxesAreSwapped, crate::integers_equal_the_oracle::<_, 2>);
-    caught(KernelAxesAreSwapped, crate::integers_equal_the_oracle::<_, 3>);
-    caught(KernelAxesAreSwapped, crate::an_impulse_shows_the_weight::<_, 2>);
-    caught(KernelAxesAreSwapped, crate::it_is_the_adjoint_of_convolution::<_, 3>);
+    caught(KernelAxesAreSwapped, crate::integers_equal_the_oracle::<2>);
+    caught(KernelAxesAreSwapped, crate::integers_equal_the_oracle::<3>);
+    caught(KernelAxesAreSwapped, crate::an_impulse_shows_the_weight::<2>);
+    caught(KernelAxesAreSwapped, crate::it_is_the_adjoint_of_convolution::<3>);
 }

@@ -294,7 +294,7 @@ unsafe fn dense<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, cons
                     const FRAGMENT: usize = NUMBER * BATCH + PART;
                     unrolled!(SLOT in 0..SLOTS => {
                         if (SLOT..SLOT + TAPS).contains(&FRAGMENT) {
-                            let tap = FRAGMENT - SLOT;
+                            let tap = FRAGMENT.wrapping_sub(SLOT);
                             let slab = weight.add(tap as u32 * slab_units);
                             multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factors[PART % BATCH], slab, tap > 0);
                         }

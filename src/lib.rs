@@ -152,6 +152,10 @@
 //!
 //! # Precision
 //!
+//! On a GPU with tensor cores, [`Precision`] chooses between products as exact as those of `f32` (the default: each factor is the sum of two
+//! TF32 numbers) and products of factors rounded to TF32, which are about three times as fast. What follows is about the other
+//! algorithms and the CPU.
+//!
 //! Elements are `f32`, and so are the sums. The rounding error of an element is at most `f32::EPSILON * (products + 2)` times the sum
 //! of the magnitudes of its products and its bias, where `products` is the input channels of a group times the elements of a kernel.
 //! That is the worst case of any order of summation; in practice errors are far smaller. Small whole numbers, whose sums are below
@@ -189,8 +193,9 @@
 //!
 //! # Limits
 //!
-//! There is no backward pass, no `f16` or `bf16`, and no kernel for tensor cores: the CUDA kernels are the plain ones so far. GPUs
-//! from compute capability 7.0 on.
+//! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from 8.0 on. With tensor
+//! cores (`cuda::Algorithm::Tile`, which `Auto` prefers), factors are split or rounded, so an infinite input or weight may give
+//! NaN where the definition says infinity; `Gather` computes with the factors as they are.
 
 // The guide speaks of the CUDA backend whether or not it is there.
 #![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]

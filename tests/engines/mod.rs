@@ -21,6 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[cfg(feature = "cuda")]
+use conv_transpose::cuda::{CudaError, Unsupported};
 use conv_transpose::{ConvTranspose, Error, Shape, Tensor, cpu};
 
 use crate::geometries::{Draw, Failure, Stop, Tally};
@@ -67,9 +69,14 @@ pub fn poisoned<const D: usize>(shape: Shape<D>) -> Tensor<f32, D> {
     Tensor::filled(shape, f32::NAN).unwrap()
 }
 
-/// Every test of every engine takes only what the library takes, so any error is a failure.
+/// Every test of every engine takes only what the library takes, so any error is a failure; except that the tile algorithm may find no
+/// tile that fits in shared memory, and leave the problem to another one.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
+        #[cfg(feature = "cuda")]
+        if let Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTile, .. }) = &error {
+            return Self::Unsupported(error.to_string());
+        }
         Self::Failed(format!("refused: {error}"))
     }
 }

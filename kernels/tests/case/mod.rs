@@ -248,7 +248,7 @@ impl Device {
         order: fn(Launch) -> Launch,
         arguments: &[*mut core::ffi::c_void],
     ) -> Result<(), Box<Fault>> {
-        let entry = entry::find(&kernels::KERNELS, name).expect("a kernel of that name");
+        let entry = entry::find(kernels::KERNELS, name).expect("a kernel of that name");
         let launch = order(Launch::new(threads.div_ceil(BLOCK), BLOCK));
         // SAFETY: the arguments are in the order of the kernel's parameters, and of their types.
         unsafe { launch.run_entry(&mut self.memory, entry, arguments) }

@@ -86,22 +86,22 @@ impl Table {
     }
 
     pub fn header(&self) -> String {
-        let names = "precision  algorithm         ms     GB/s  TFLOP/s   floor ms   share    error";
+        let names = "precision          ms     GB/s  TFLOP/s   floor ms   share    error  kernel";
         format!("{:<width$}  {names}", "problem", width = self.width)
     }
 
     pub fn line(&self, row: &Measurement) -> String {
         format!(
-            "{:<width$}  {:<9}  {:<9} {:>10.4} {:>8.1} {:>8.2} {:>10.4} {:>5.1} % {:>8.1e}",
+            "{:<width$}  {:<9} {:>10.4} {:>8.1} {:>8.2} {:>10.4} {:>5.1} % {:>8.1e}  {}",
             row.problem.label(),
             row.precision,
-            row.algorithm,
             row.ms,
             row.gb_per_s(),
             row.tflop_per_s(),
             row.floor_ms,
             100.0 * row.share(),
             row.error,
+            row.algorithm,
             width = self.width,
         )
     }

@@ -38,11 +38,9 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 fn worth(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 4;
     let problem = &task.problem;
-    let tried = |axis: &Axis| axis.kernel.div_ceil(axis.tap_step());
-    let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
     problem.in_channels_per_group() <= MOST_CHANNELS
         && problem.out_channels_per_group() <= MOST_CHANNELS
-        && problem.axes().iter().all(|axis| tried(axis) / 4 <= reached(axis))
+        && task.taps_are_mostly_inside()
 }
 
 fn recipe(task: &Task) -> Recipe {

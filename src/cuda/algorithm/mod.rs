@@ -14,7 +14,7 @@ use super::{
     parameters::needs_64_bits,
     recipe::Recipe,
 };
-use crate::{Precision, Problem};
+use crate::{Axis, Precision, Problem};
 
 /// How a plan computes its output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,6 +79,14 @@ impl Target {
 impl Task {
     pub(super) fn new(problem: Problem<3>, precision: Precision, target: Target) -> Self {
         Self { problem, precision, wide: needs_64_bits(&problem), target }
+    }
+
+    /// Whether most taps of an output position lie within the input, as they do unless the kernel is far larger than that. Algorithms that
+    /// try all taps are not worth while otherwise.
+    fn taps_are_mostly_inside(&self) -> bool {
+        let tried = |axis: &Axis| axis.kernel.div_ceil(axis.tap_step());
+        let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
+        self.problem.axes().iter().all(|axis| tried(axis) / 4 <= reached(axis))
     }
 }
 
@@ -149,8 +157,8 @@ mod tests {
             choose(wanted, &Task::new(problem, Precision::F32, Target::EMULATED)).unwrap().0
         };
         assert_eq!(chosen(Algorithm::Auto, 64, 64), Algorithm::Direct);
-        assert_eq!(chosen(Algorithm::Auto, 64, 8), Algorithm::Direct);
-        assert_eq!(chosen(Algorithm::Auto, 64, 4), Algorithm::Gather);
+        assert_eq!(chosen(Algorithm::Auto, 64, 16), Algorithm::Direct);
+        assert_eq!(chosen(Algorithm::Auto, 64, 8), Algorithm::Tile);
         assert_eq!(chosen(Algorithm::Direct, 64, 4), Algorithm::Direct);
         let huge = ConvTranspose2d::builder(1, 1, [1, 1000]).build().unwrap();
         let problem = huge.problem(Shape::batched(1, 1, [1, 2])).unwrap().to_3d();

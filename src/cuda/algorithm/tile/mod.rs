@@ -22,8 +22,13 @@ use crate::{
 use layout::Layout;
 use tables::Tables;
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Tile, repeatable: true, can_implement, worth: |_| true, recipe };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Tile,
+    repeatable: true,
+    can_implement,
+    worth: Task::taps_are_mostly_inside,
+    recipe,
+};
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     if !task.target.tensor_cores {

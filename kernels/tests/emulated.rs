@@ -5,8 +5,9 @@ mod case;
 use std::fs;
 
 use case::{Axis, Case, Device};
-use conv_transpose_kernels::KERNELS;
+use conv_transpose_kernels::{KERNELS, tile::VARIANTS};
 use cuda_std::emulator::{Access, FaultKind};
+use cuda_std::entry;
 
 /// Stride 2, kernel 3, padding 1 and output padding 1: the layer that doubles an extent.
 const DOUBLE: Axis = Axis { input: 2, kernel: 3, stride: 2, dilation: 1, pad_begin: 1, output: 4 };
@@ -96,10 +97,13 @@ fn a_thread_too_many_is_caught() {
     assert!(matches!(fault.kind, FaultKind::OutOfBounds { near: Some((place, _)), .. } if place.buffer == "input"));
 }
 
+/// The tile kernels are made by a macro, from the list of their variants.
 #[test]
 fn the_table_holds_every_kernel() {
-    let sources = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
-    let texts = sources.map(|source| fs::read_to_string(source.unwrap().path()).unwrap());
+    let folders = ["/src", "/src/tile"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
+    let paths = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
+    let texts = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap());
     let kernels: usize = texts.map(|text| text.lines().filter(|line| line.starts_with("#[kernel")).count()).sum();
-    assert_eq!(KERNELS.len(), kernels);
+    assert_eq!(KERNELS.len(), kernels + VARIANTS.len());
+    assert!(VARIANTS.iter().all(|variant| entry::find(KERNELS, variant.kernel).is_some()));
 }

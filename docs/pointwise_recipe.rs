@@ -27,9 +27,10 @@ fn check(what: &'static str, value: u128, limit: u128) -> Result<(), Unsupported
     if value > limit { Err(Unsupported::TooLarge { what, value, limit }) } else { Ok(()) }
 }
 
-pub(super) fn recipe(task: &Task) -> Recipe {
+pub(super) fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    can_implement(task)?;
     let Parameters { problem, .. } = Parameters::new(&task.problem);
     let kernel = if task.wide { "pointwise_wide" } else { "pointwise" };
     let arguments = vec![Argument::value(&problem), Input, Weight, Bias, Output];
-    Recipe { launches: vec![Launch::per_element(kernel, problem.outputs, arguments)], ..Recipe::default() }
+    Ok(Recipe { launches: vec![Launch::per_element(kernel, problem.outputs, arguments)], ..Recipe::default() })
 }

@@ -109,13 +109,15 @@ pub(super) fn needs_64_bits(problem: &Problem<3>) -> bool {
         gather_threads(problem),
         scatter_threads(problem),
     ];
-    let reach = |axis: &Axis| {
-        axis.output as u128
-            + axis.pad_begin.unsigned_abs() as u128
-            + axis.input as u128 * axis.stride as u128
-            + axis.kernel as u128 * axis.dilation as u128
-    };
     counts.into_iter().chain(problem.axes().iter().map(reach)).any(|count| count >= LIMIT)
+}
+
+/// The largest coordinate on the way to one of an axis.
+pub(super) fn reach(axis: &Axis) -> u128 {
+    axis.output as u128
+        + axis.pad_begin.unsigned_abs() as u128
+        + axis.input as u128 * axis.stride as u128
+        + axis.kernel as u128 * axis.dilation as u128
 }
 
 /// The limit of a grid with one thread per element: 2^31 - 1 blocks.

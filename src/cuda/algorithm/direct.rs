@@ -17,7 +17,7 @@ use crate::{
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Direct, repeatable: true, can_implement, worth, recipe };
+    Implementation { algorithm: Algorithm::Direct, repeatable: true, worth, recipe };
 
 /// Columns of a piece for the kernels that compute several.
 const QUAD: usize = 4;
@@ -43,7 +43,8 @@ fn worth(task: &Task) -> bool {
         && task.taps_are_mostly_inside()
 }
 
-fn recipe(task: &Task) -> Recipe {
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    can_implement(task)?;
     let Parameters { problem, phases } = Parameters::new(&task.problem);
     let layout = Layout::of(&task.problem);
     let kernel = match (layout.columns, task.wide || layout.reach() >= 1 << 31) {
@@ -56,7 +57,7 @@ fn recipe(task: &Task) -> Recipe {
     let arguments =
         vec![Argument::value(&problem), Argument::value(&pieces), Argument::Table(0), Input, Weight, Bias, Output];
     let direct = Launch::per_element(kernel, pieces.threads, arguments);
-    Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], ..Recipe::default() }
+    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], ..Recipe::default() })
 }
 
 /// How the threads share the output.
@@ -144,7 +145,7 @@ mod tests {
     }
 
     fn kernel(layer: &ConvTranspose2d, extent: [usize; 2]) -> &'static str {
-        recipe(&Task::new(problem(layer, extent), Precision::F32, Target::EMULATED)).launches[0].kernel
+        recipe(&Task::new(problem(layer, extent), Precision::F32, Target::EMULATED)).unwrap().launches[0].kernel
     }
 
     #[test]

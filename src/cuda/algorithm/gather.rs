@@ -11,17 +11,18 @@ use crate::cuda::{
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Gather, repeatable: true, can_implement, worth: |_| true, recipe };
+    Implementation { algorithm: Algorithm::Gather, repeatable: true, worth: |_| true, recipe };
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(&task.problem)?;
     check_grid(gather_threads(&task.problem))
 }
 
-fn recipe(task: &Task) -> Recipe {
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    can_implement(task)?;
     let Parameters { problem, phases } = Parameters::new(&task.problem);
     let kernel = if task.wide { "gather_wide" } else { "gather" };
     let arguments = vec![Argument::value(&problem), Argument::Table(0), Input, Weight, Bias, Output];
     let gather = Launch::per_element(kernel, problem.gather_threads, arguments);
-    Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], ..Recipe::default() }
+    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], ..Recipe::default() })
 }

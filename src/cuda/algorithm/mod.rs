@@ -95,12 +95,10 @@ struct Implementation {
     algorithm: Algorithm,
     /// Whether two runs give the same bits.
     repeatable: bool,
-    /// The limits of the algorithm.
-    can_implement: fn(&Task) -> Result<(), Unsupported>,
     /// Whether `Auto` should take it for a task within the limits. Asked for by name, it runs whatever this says.
     worth: fn(&Task) -> bool,
-    /// Tables and launches for a task within the limits.
-    recipe: fn(&Task) -> Recipe,
+    /// Tables and launches for a task, or which limit of the algorithm it exceeds.
+    recipe: fn(&Task) -> Result<Recipe, Unsupported>,
 }
 
 /// In order of preference.
@@ -114,9 +112,9 @@ pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recip
         wanted => candidate.algorithm == wanted,
     };
     let mut refusal = None;
-    for Implementation { algorithm, can_implement, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
-        match can_implement(task) {
-            Ok(()) => return Ok((*algorithm, recipe(task))),
+    for Implementation { algorithm, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
+        match recipe(task) {
+            Ok(recipe) => return Ok((*algorithm, recipe)),
             Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
         }
     }
@@ -129,7 +127,7 @@ pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> 
     let tasks = [Precision::F32, Precision::Tf32].into_iter().flat_map(|precision| {
         [false, true].map(|wide| Task { wide, ..Task::new(*problem, precision, Target::EMULATED) })
     });
-    tasks.flat_map(|task| IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(&task)))
+    tasks.flat_map(|task| IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(&task).unwrap()))
 }
 
 /// The recipe that `docs/kernels.md` shows.
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_documented_recipe_takes_one_tap_only() {
-        let _: fn(&Task) -> Recipe = pointwise::recipe;
+        let _: fn(&Task) -> Result<Recipe, Unsupported> = pointwise::recipe;
         let can_implement = |kernel, stride| {
             let layer = ConvTranspose2d::builder(4, 6, kernel).stride(stride).build().unwrap();
             let problem = layer.problem(Shape::batched(2, 4, [5, 7])).unwrap().to_3d();

@@ -11,7 +11,7 @@ use crate::cuda::{
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Scatter, repeatable: false, can_implement, worth: |_| true, recipe };
+    Implementation { algorithm: Algorithm::Scatter, repeatable: false, worth: |_| true, recipe };
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(&task.problem)?;
@@ -19,7 +19,8 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_grid(scatter_threads(&task.problem))
 }
 
-fn recipe(task: &Task) -> Recipe {
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    can_implement(task)?;
     let threads = scatter_threads(&task.problem) as u64;
     let Parameters { problem, .. } = Parameters::new(&task.problem);
     let geometry = || Argument::value(&problem);
@@ -28,5 +29,5 @@ fn recipe(task: &Task) -> Recipe {
         Launch::per_element(fill_bias, problem.outputs, vec![geometry(), Bias, Output]),
         Launch::per_element(scatter, threads, vec![geometry(), Argument::value(&threads), Input, Weight, Output]),
     ];
-    Recipe { launches, ..Recipe::default() }
+    Ok(Recipe { launches, ..Recipe::default() })
 }

@@ -13,7 +13,10 @@ use super::{
     layout::{Cut, Layout},
     tables::{Tables, input_ring, tap_groups},
 };
-use crate::{Axis, Phase, Precision, Problem, cuda::error::Unsupported};
+use crate::{
+    Axis, Phase, Precision, Problem,
+    cuda::{error::Unsupported, parameters::reach},
+};
 
 /// The most table entries: products of a stage, of all passes.
 const MOST_PRODUCTS: u128 = 1 << 19;
@@ -39,9 +42,12 @@ const CHUNK_LATENCY: f64 = 200.0;
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1500.0;
 
-/// The cheapest layout for a task, or why there is none.
-pub(super) fn cut(task: &Task) -> Result<Layout, Unsupported> {
-    candidates(task)?.into_iter().find(|layout| fits(task, layout)).ok_or(Unsupported::NoTile)
+/// The cheapest layout for a task with its tables, or why there is none.
+pub(super) fn cut(task: &Task) -> Result<(Layout, Tables), Unsupported> {
+    candidates(task)?
+        .into_iter()
+        .find_map(|layout| fitting(task, &layout).map(|tables| (layout, tables)))
+        .ok_or(Unsupported::NoTile)
 }
 
 /// The layouts worth a thought, the cheapest first.
@@ -56,23 +62,17 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
 }
 
-/// Whether a layout fits the device. The model estimates its shared memory; only the tables know it.
-fn fits(task: &Task, layout: &Layout) -> bool {
+/// The tables of a layout that fits the device. The model estimates its shared memory; only the tables know it.
+fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
     let tables = Tables::new(&task.problem, layout);
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
-    tables.shared.total <= task.target.shared_bytes && words < 1 << 31
+    (tables.shared.total <= task.target.shared_bytes && words < 1 << 31).then_some(tables)
 }
 
 /// What no cut can do.
 fn check(problem: &Problem<3>) -> Result<(), Unsupported> {
     const COUNTED: u128 = 1 << 31;
     let volume = |extent: fn(&Axis) -> usize| problem.axes().iter().map(|axis| extent(axis) as u128).product::<u128>();
-    let reach = |axis: &Axis| {
-        axis.output as u128
-            + axis.pad_begin.unsigned_abs() as u128
-            + axis.input as u128 * axis.stride as u128
-            + axis.kernel as u128 * axis.dilation as u128
-    };
     let products =
         problem.axes().iter().map(|axis| axis.kernel as u128 + axis.stride.min(axis.output) as u128).product();
     let counts = [

@@ -8,45 +8,32 @@ use bytemuck::Zeroable;
 use conv_transpose_kernels::tile::{self, Run};
 
 use super::{Algorithm, Implementation, Task};
-use crate::{
-    Precision,
-    cuda::{
-        error::Unsupported,
-        parameters::check_limits,
-        recipe::{
-            Argument::{self, Bias, Input, Output, PackedWeight, Weight},
-            Launch, Recipe, Table,
-        },
+use crate::cuda::{
+    error::Unsupported,
+    parameters::check_limits,
+    recipe::{
+        Argument::{self, Bias, Input, Output, PackedWeight, Weight},
+        Launch, Recipe, Table,
     },
 };
 use layout::Layout;
 use tables::Tables;
 
-pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    algorithm: Algorithm::Tile,
-    repeatable: true,
-    can_implement,
-    worth: Task::taps_are_mostly_inside,
-    recipe,
-};
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { algorithm: Algorithm::Tile, repeatable: true, worth: Task::taps_are_mostly_inside, recipe };
 
-fn can_implement(task: &Task) -> Result<(), Unsupported> {
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     if !task.target.tensor_cores {
         return Err(Unsupported::NoTensorCores);
     }
     check_limits(&task.problem)?;
-    choice::cut(task).map(drop)
+    let (layout, tables) = choice::cut(task)?;
+    Ok(recipe_for(task, &layout, &tables))
 }
 
-fn recipe(task: &Task) -> Recipe {
-    let layout = choice::cut(task).expect("can_implement found a cut");
-    recipe_for(task, &layout)
-}
-
-fn recipe_for(task: &Task, layout: &Layout) -> Recipe {
-    let tables = Tables::new(&task.problem, layout);
+fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
     let packing = tables.packing(&task.problem, layout);
-    let split = task.precision == Precision::F32;
+    let split = layout.cut.variant.split;
     let pack = Launch::per_element(
         if split { "pack_split" } else { "pack_tf32" },
         packing.words.into(),

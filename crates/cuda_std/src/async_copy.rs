@@ -3,9 +3,13 @@
 //! A thread starts copies, closes what it has started into a group, and later waits for its oldest groups. Until then
 //! nobody may touch the targets, the thread itself included; from then on the data counts as written by the thread, so
 //! that other threads see it after a barrier. Waiting concerns the thread's own copies only, and says nothing to others.
+//!
+//! Instead, a thread may let a [memory barrier](crate::mbarrier) tell others that its copies are complete, without waiting
+//! itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of any length.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
+use crate::mbarrier::Mbarrier;
 use crate::shared::SharedPtr;
 
 /// Starts a copy; `$instruction` uses the register `address`, which the source is turned into.
@@ -90,4 +94,42 @@ pub fn wait_group<const PENDING: u32>() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::wait_for_copies(PENDING)
+}
+
+/// Starts to copy `bytes` bytes in bulk, which is complete when `barrier` has counted them: it has to expect them, by
+/// [`arrive_expect`](Mbarrier::arrive_expect), in the phase in which the copy starts. The data is there for those that
+/// [wait](Mbarrier::wait) for the phase, and for nobody else, the thread itself included. For sm_90 and later.
+///
+/// What threads wrote to the target before is ordered before the copy only after
+/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them; what they read there needs no more than
+/// the usual order.
+///
+/// # Safety
+///
+/// `bytes` must be a multiple of 16, and so must both addresses. The target must lie in one array, the source in global
+/// memory, and nobody may write there until the copy is complete. Until they have waited for the barrier's phase, nobody
+/// may access the target; what other threads did to it before must be ordered before this call. The barrier must be
+/// initialised, and still be in the phase that expects the bytes; the block may not end before the phase is complete.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy_bulk(target: SharedPtr<u8>, source: *const u8, bytes: u32, barrier: Mbarrier) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the places and the barrier. The compiler has to assume that any memory is read and
+    // written here.
+    unsafe {
+        core::arch::asm!(
+            "{{",
+            ".reg .u64 address;",
+            "cvta.to.global.u64 address, {source};",
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{target}], [address], {bytes}, [{barrier}];",
+            "}}",
+            source = in(reg64) source,
+            target = in(reg32) target.address(),
+            bytes = in(reg32) bytes,
+            barrier = in(reg32) barrier.address(),
+            options(nostack, preserves_flags),
+        )
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::copy_bulk(target.address(), source, bytes, barrier.address())
 }

@@ -85,6 +85,31 @@ pub(crate) fn wait_for_copies(_pending: u32) {
     outside_a_launch()
 }
 
+/// Starts a bulk copy to shared memory, which is complete by the barrier at that address.
+pub(crate) fn copy_bulk(_target: u32, _source: *const u8, _bytes: u32, _barrier: u32) {
+    outside_a_launch()
+}
+
+/// Makes a memory barrier that expects so many arrivals in each phase.
+pub(crate) fn init_mbarrier(_barrier: u32, _arrivals: u32) {
+    outside_a_launch()
+}
+
+/// Comes to a memory barrier, whose phase is also to wait for so many bytes of bulk copies.
+pub(crate) fn arrive_mbarrier(_barrier: u32, _bytes: u32) {
+    outside_a_launch()
+}
+
+/// Comes to a memory barrier when the thread's copies are complete.
+pub(crate) fn arrive_mbarrier_after_copies(_barrier: u32) {
+    outside_a_launch()
+}
+
+/// Waits until the phase of that parity is complete.
+pub(crate) fn wait_at_mbarrier(_barrier: u32, _parity: u32) {
+    outside_a_launch()
+}
+
 /// The shared-memory address of a static array; `name` is the same for every thread, and unique.
 pub fn shared_array(_name: &'static str, _bytes: usize, _align: usize) -> u32 {
     outside_a_launch()

@@ -1,5 +1,5 @@
 //! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, atomics, wide memory access,
-//! asynchronous copies, tensor cores.
+//! asynchronous copies, memory barriers, tensor cores.
 //!
 //! The names follow rust-cuda's `cuda_std`; the code is for rustc's own `nvptx64-nvidia-cuda` target. On the host the
 //! same names exist with the same types, so that kernels are type-checked, documented and tested like any other code:
@@ -56,6 +56,7 @@ pub mod hint;
 #[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 mod host;
 pub mod math;
+pub mod mbarrier;
 pub mod mem;
 #[cfg(target_arch = "nvptx64")]
 mod panic;

@@ -225,6 +225,36 @@ pub(crate) fn wait_for_copies(pending: u32) {
     });
 }
 
+/// Starts a bulk copy to shared memory, which is complete by the barrier at that address.
+#[track_caller]
+pub(crate) fn copy_bulk(_target: u32, _source: *const u8, _bytes: u32, _barrier: u32) {
+    panic!("memory barriers are not emulated")
+}
+
+/// Makes a memory barrier that expects so many arrivals in each phase.
+#[track_caller]
+pub(crate) fn init_mbarrier(_barrier: u32, _arrivals: u32) {
+    panic!("memory barriers are not emulated")
+}
+
+/// Comes to a memory barrier, whose phase is also to wait for so many bytes of bulk copies.
+#[track_caller]
+pub(crate) fn arrive_mbarrier(_barrier: u32, _bytes: u32) {
+    panic!("memory barriers are not emulated")
+}
+
+/// Comes to a memory barrier when the thread's copies are complete.
+#[track_caller]
+pub(crate) fn arrive_mbarrier_after_copies(_barrier: u32) {
+    panic!("memory barriers are not emulated")
+}
+
+/// Waits until the phase of that parity is complete.
+#[track_caller]
+pub(crate) fn wait_at_mbarrier(_barrier: u32, _parity: u32) {
+    panic!("memory barriers are not emulated")
+}
+
 #[track_caller]
 pub(crate) fn load<T: Copy>(source: *const T) -> T {
     load_as(Access::Read, source)

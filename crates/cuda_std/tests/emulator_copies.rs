@@ -255,8 +255,8 @@ fn a_report_names_the_thread_that_copies() {
     let copying_thread = Dim3 { x: 40, y: 0, z: 0 };
     let fault = FaultKind::CopyPending { access: Access::Read, copying_thread, place: place(160) };
     assert_eq!(outcomes(others_after_barrier)[0], Err(fault.clone()));
-    let expected = "read at offset 160 of shared memory `RING`, which is being copied to: \
-                    thread (40, 0, 0) has not waited for it";
+    let expected = "read at offset 160 of shared memory `RING`, which thread (40, 0, 0) is copying to: \
+                    the copy was not waited for";
     assert_eq!(fault.to_string(), expected);
 }
 

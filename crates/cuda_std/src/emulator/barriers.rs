@@ -3,13 +3,13 @@
 use core::panic::Location;
 
 use super::fault::NamedBarrierProblem;
-use super::order::{Known, LANES, WARPS, WarpClock, join};
+use super::known::Known;
+use super::order::{LANES, WarpClock};
 
 /// The numbers of the barriers; number 0 is that of the whole block.
 const NUMBERS: core::ops::RangeInclusive<u32> = 1..=15;
 
 /// Those that have come to a barrier.
-#[derive(Clone, Copy)]
 pub(super) struct Gathering {
     /// How many threads are to come.
     threads: u32,
@@ -24,7 +24,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    const EMPTY: Self = Self { threads: 0, came: 0, waiting: 0, known: [0; WARPS], location: None };
+    const EMPTY: Self = Self { threads: 0, came: 0, waiting: 0, known: Known::NOTHING, location: None };
 
     /// Warps count as a whole.
     fn threads_that_came(&self) -> u32 {
@@ -51,7 +51,7 @@ pub(super) struct Barriers {
 }
 
 impl Barriers {
-    pub(super) const NEW: Self = Self { gatherings: [Gathering::EMPTY; *NUMBERS.end() as usize + 1] };
+    pub(super) const NEW: Self = Self { gatherings: [const { Gathering::EMPTY }; *NUMBERS.end() as usize + 1] };
 
     /// Whether the call can be right at all.
     pub(super) fn check(barrier: u32, threads: u32) -> Result<(), NamedBarrierProblem> {
@@ -82,8 +82,7 @@ impl Barriers {
         }
         gathering.threads = threads;
         gathering.came |= 1 << warp;
-        join(&mut gathering.known, &clock.known);
-        gathering.known[warp] = clock.time;
+        gathering.known.learn(&clock.release(warp));
         if waits.is_some() {
             gathering.waiting |= 1 << warp;
             gathering.location = waits;

@@ -8,10 +8,26 @@ use super::shared::Target;
 const MOST_WORDS: usize = 4;
 
 /// A copy that is under way. The data is that of its start: what is written to the source later, it may or may not see.
-struct Pending {
+pub(super) struct Pending {
     target: Target,
     words: [u32; MOST_WORDS],
     count: usize,
+}
+
+impl Pending {
+    pub(super) fn new(target: Target, words: &[u32]) -> Self {
+        let mut copy = Self { target, words: [0; MOST_WORDS], count: words.len() };
+        copy.words[..copy.count].copy_from_slice(words);
+        copy
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+
+    pub(super) fn words(&self) -> &[u32] {
+        &self.words[..self.count]
+    }
 }
 
 /// The copies of one thread. Their memory is kept from block to block.
@@ -27,9 +43,7 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn start(&mut self, target: Target, words: &[u32]) {
-        let mut copy = Pending { target, words: [0; MOST_WORDS], count: words.len() };
-        copy.words[..copy.count].copy_from_slice(words);
-        self.pending.push_back(copy);
+        self.pending.push_back(Pending::new(target, words));
         self.open += 1;
     }
 
@@ -43,8 +57,15 @@ impl Copies {
         let complete = self.groups.len().saturating_sub(pending as usize);
         let copies: usize = self.groups.drain(..complete).sum();
         for copy in self.pending.drain(..copies) {
-            fill(copy.target, &copy.words[..copy.count]);
+            fill(copy.target(), copy.words());
         }
+    }
+
+    /// A memory barrier is to complete all of them: the groups that they were in remain, empty.
+    pub(super) fn hand_over(&mut self) -> impl Iterator<Item = Pending> {
+        self.groups.iter_mut().for_each(|copies| *copies = 0);
+        self.open = 0;
+        self.pending.drain(..)
     }
 
     /// The thread has ended, and with it the block's memory.

@@ -98,7 +98,8 @@ pub enum FaultKind {
         /// Where.
         place: Place,
     },
-    /// An access to shared memory that an asynchronous copy is to fill, before the thread that copies has waited for it.
+    /// An access to shared memory that an asynchronous copy is to fill, before the copy was waited for: by the thread that
+    /// has started it, or at the memory barrier that completes it.
     CopyPending {
         /// What the access does; for another copy, a write.
         access: Access,
@@ -120,6 +121,18 @@ pub enum FaultKind {
         barrier: u32,
         /// What is wrong.
         problem: NamedBarrierProblem,
+    },
+    /// A thread uses a memory barrier wrongly, or waits at it for ever.
+    Mbarrier {
+        /// Where the barrier is.
+        place: Place,
+        /// What is wrong.
+        problem: MbarrierProblem,
+    },
+    /// A bulk copy whose size is no multiple of 16.
+    BulkSize {
+        /// That size.
+        bytes: u32,
     },
     /// A lane takes part in an operation of its warp that cannot happen.
     Warp {
@@ -191,6 +204,45 @@ pub enum NamedBarrierProblem {
     },
 }
 
+/// What is wrong with the use of a memory barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierProblem {
+    /// No barrier was made there.
+    NotInitialised,
+    /// No barrier can expect this number of arrivals.
+    Arrivals {
+        /// That number.
+        arrivals: u32,
+    },
+    /// More arrivals come in a phase than it expects.
+    TooManyArrivals {
+        /// The number that it expects.
+        expected: u32,
+    },
+    /// No phase can expect this number of bytes.
+    Bytes {
+        /// The bytes that are still to be copied; below zero, those that were copied but not expected.
+        bytes: i64,
+    },
+    /// The parity of a phase is 0 or 1.
+    NoSuchParity {
+        /// What was given for one.
+        parity: u32,
+    },
+    /// Something that is no operation of a barrier accesses it.
+    Accessed {
+        /// What the access does; for the initialisation of what is a barrier already, a write.
+        access: Access,
+    },
+    /// Too few arrivals or bytes come.
+    Stuck {
+        /// The number of arrivals that are missing.
+        arrivals: u32,
+        /// The bytes that are still to be copied; below zero, those that were copied but not expected.
+        bytes: i64,
+    },
+}
+
 /// Why an operation of a warp cannot happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarpProblem {
@@ -258,11 +310,13 @@ impl fmt::Display for FaultKind {
             Self::CopyPending { access, copying_thread, place } => {
                 write!(
                     f,
-                    "{access} at {place}, which is being copied to: thread {copying_thread} has not waited for it"
+                    "{access} at {place}, which thread {copying_thread} is copying to: the copy was not waited for"
                 )
             }
             Self::Barrier { other, instead } => write!(f, "waits at a barrier, but thread {other} {instead}"),
             Self::NamedBarrier { barrier, problem } => write!(f, "named barrier {barrier}: {problem}"),
+            Self::Mbarrier { place, problem } => write!(f, "memory barrier at {place}: {problem}"),
+            Self::BulkSize { bytes } => write!(f, "a bulk copy of {bytes} bytes, which is no multiple of 16"),
             Self::Warp { mask, problem } => write!(f, "warp operation with mask {mask:#010x}: {problem}"),
             Self::StepLimit { steps } => write!(f, "still running after {steps} steps"),
             Self::Panic { message } => write!(f, "panicked: {message}"),
@@ -312,6 +366,24 @@ impl fmt::Display for NamedBarrierProblem {
             }
             Self::CameTwice => write!(formatter, "the warp comes again before it has opened"),
             Self::Stuck { came, threads } => write!(formatter, "waits for ever: {came} threads of {threads} have come"),
+        }
+    }
+}
+
+impl fmt::Display for MbarrierProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInitialised => write!(formatter, "it was not initialised"),
+            Self::Arrivals { arrivals } => write!(formatter, "no barrier can expect {arrivals} arrivals"),
+            Self::TooManyArrivals { expected } => {
+                write!(formatter, "one arrival more than the {expected} that the phase expects")
+            }
+            Self::Bytes { bytes } => write!(formatter, "no phase can expect {bytes} bytes"),
+            Self::NoSuchParity { parity } => write!(formatter, "no phase has parity {parity}"),
+            Self::Accessed { access } => write!(formatter, "{access} by something else than its own operations"),
+            Self::Stuck { arrivals, bytes } => {
+                write!(formatter, "waits for ever: {arrivals} arrivals and {bytes} bytes have not come")
+            }
         }
     }
 }

@@ -149,8 +149,8 @@ impl Warp {
         }
     }
 
-    /// The first operation that waits for lanes.
-    pub(super) fn waiting(&self) -> Option<&Meeting> {
-        self.meetings.first()
+    /// The operations that wait for lanes.
+    pub(super) fn waiting(&self) -> &[Meeting] {
+        &self.meetings
     }
 }

@@ -6,24 +6,28 @@
 //! memory. Each warp counts its `sync_warp`s, and each lane knows up to which of them it has heard of each other lane: a
 //! vector clock of 32 entries.
 //!
-//! Threads of different warps are ordered, within an epoch, by named barriers alone. To these a warp comes as a whole,
-//! which its count of synchronisations includes; and it knows up to which count it is after each other warp of the
-//! block: a second vector clock, of the warps. Those that wait at a named barrier get to know what all that came there
-//! knew and had done; those that merely arrive get to know nothing, not even their own lanes of each other.
+//! Threads of different warps are ordered, within an epoch, by named barriers and memory barriers alone. What a thread
+//! knows of those of other warps is a second vector clock ([`Known`]), with an entry for each thread of the block. To a
+//! named barrier a warp comes as a whole, which its count of synchronisations includes. Those that wait at one get to know
+//! what all that came there knew and had done; those that merely arrive get to know nothing, not even their own lanes of
+//! each other. To a memory barrier each thread comes by itself: those that wait there get to know what those that came
+//! knew and had done. So that this can be told from what such a thread does afterwards, it goes on at a time of its own,
+//! ahead of its warp's until the warp next synchronises.
 //!
-//! An asynchronous copy is not an [`Actor`] of its own. It can be completed by nobody but the thread that started it, so
+//! An asynchronous copy that its thread waits for is not an [`Actor`] of its own. It can be completed by nobody else, so
 //! it is two deeds of that thread: at the start it reserves its target, which must be ordered after everything that
-//! others did there, and when the thread waits, it writes. In between nobody may access the target, ordered or not. What
-//! is completed by barrier objects (bulk copies) or in a group of warps (its products) would be an actor with a warp
-//! number beyond those of threads, which nothing orders until this module learns what does.
+//! others did there, and when the thread waits, it writes. In between nobody may access the target, ordered or not.
+//!
+//! A copy that a memory barrier completes starts in the same way, but its write is the deed of another actor, whom nobody
+//! knows of but through that barrier: a lane, one for each barrier, of a warp beyond those of threads. It writes when the
+//! first thread sees the phase complete, so that an epoch in which nobody looked does not count.
+
+use super::known::{Known, Lesson, Times};
 
 pub(super) const LANES: usize = 32;
 
 /// The most warps of a block.
 pub(super) const WARPS: usize = 32;
-
-/// For each warp of a block: what it did at times below this one happened before.
-pub(super) type Known = [u32; WARPS];
 
 /// Who makes an access, and what has happened before it.
 pub(super) struct Actor<'a> {
@@ -33,11 +37,12 @@ pub(super) struct Actor<'a> {
     pub(super) epoch: u32,
     pub(super) warp: u8,
     pub(super) lane: u8,
-    /// Counts the synchronisations that warps in this place have passed.
+    /// Counts the synchronisations that warps in this place have passed, and the thread's own arrivals.
     pub(super) time: u32,
     /// For each lane of the warp, the number of the last synchronisation that this lane has heard of it by.
     pub(super) heard: &'a [u32; LANES],
-    /// What the warp knows of the others in this epoch; none where no named barrier has been used in the launch.
+    /// What the thread knows of other warps in this epoch; none where no named or memory barrier has been used in the
+    /// launch.
     pub(super) known: Option<&'a Known>,
 }
 
@@ -52,26 +57,34 @@ impl Actor<'_> {
         self.heard[lane as usize] > time
     }
 
-    /// Whether everything that another warp did at `time`, in this epoch, happened before.
-    pub(super) fn knows(&self, warp: usize, time: u32) -> bool {
-        self.known.is_some_and(|known| known[warp] > time)
+    /// Whether everything that a lane of any warp of the block did at `time`, in this epoch, happened before.
+    pub(super) fn knows(&self, warp: usize, lane: usize, time: u32) -> bool {
+        if warp == self.warp.into() {
+            lane == self.lane.into() || self.has_heard(lane as u32, time)
+        } else {
+            self.known.is_some_and(|known| known.of_warp(warp)[lane] > time)
+        }
     }
 }
 
 /// The clocks of one warp.
 #[derive(Clone)]
 pub(super) struct WarpClock {
-    pub(super) time: u32,
-    pub(super) heard: [[u32; LANES]; LANES],
-    pub(super) known: Known,
+    /// The time of each lane: one for all, but for those that have come to a memory barrier since.
+    pub(super) times: Times,
+    pub(super) heard: [Times; LANES],
+    /// What each lane knows of other warps.
+    pub(super) known: [Known; LANES],
 }
 
 impl WarpClock {
-    pub(super) const START: Self = Self { time: 0, heard: [[0; LANES]; LANES], known: [0; WARPS] };
+    pub(super) const START: Self =
+        Self { times: [0; LANES], heard: [[0; LANES]; LANES], known: [const { Known::NOTHING }; LANES] };
 
     /// What the warp does from now on can be told from what it has done.
     pub(super) fn advance(&mut self) {
-        self.time += 1;
+        let latest = self.times.into_iter().fold(0, u32::max);
+        self.times = [latest + 1; LANES];
     }
 
     /// The lanes of `mask` synchronise: each now knows what any of them knew.
@@ -82,16 +95,72 @@ impl WarpClock {
             join(&mut joined, &self.heard[lane]);
         }
         for lane in lanes(mask) {
-            joined[lane] = self.time;
+            joined[lane] = self.times[lane];
         }
         for lane in lanes(mask) {
             self.heard[lane] = joined;
         }
+        self.share(mask);
+    }
+
+    /// What any lane of `mask` knows of other warps, all of them know from now on.
+    fn share(&mut self, mask: u32) {
+        let all = self.known_to(mask);
+        for lane in lanes(mask) {
+            if !self.known[lane].is(&all) {
+                self.known[lane] = all.clone();
+            }
+        }
+    }
+
+    /// What the lanes of `mask` know together.
+    fn known_to(&self, mask: u32) -> Known {
+        let mut all = Known::NOTHING;
+        let mut last = &Known::NOTHING;
+        for lane in lanes(mask) {
+            if !self.known[lane].is(last) {
+                last = &self.known[lane];
+                all.learn(last);
+            }
+        }
+        all
+    }
+
+    /// What is known after the warp, whose number that is, has come to a named barrier as a whole.
+    pub(super) fn release(&self, warp: usize) -> Known {
+        let mut all = self.known_to(u32::MAX);
+        all.learn_of_warp(warp, &self.times);
+        all
+    }
+
+    /// A lane comes to a memory barrier: adds what it knows and has done to what is known there.
+    pub(super) fn release_lane(&mut self, warp: usize, lane: usize, known: &mut Known) {
+        let mut own = self.heard[lane];
+        self.times[lane] += 1;
+        own[lane] = self.times[lane];
+        known.learn(&self.known[lane]);
+        known.learn_of_warp(warp, &own);
+    }
+
+    /// A lane has waited at a memory barrier.
+    pub(super) fn learn_lane(&mut self, warp: usize, lane: usize, lesson: &mut Lesson) {
+        lesson.teach(&mut self.known[lane]);
+        join(&mut self.heard[lane], lesson.content().of_warp(warp));
+    }
+
+    /// All lanes, which have waited at a named barrier, get to know this.
+    pub(super) fn learn(&mut self, lesson: &mut Lesson) {
+        self.known.iter_mut().for_each(|known| lesson.teach(known));
+    }
+
+    /// In a new epoch, nothing needs to be known about other warps.
+    pub(super) fn forget_known(&mut self) {
+        self.known = [const { Known::NOTHING }; LANES];
     }
 }
 
 /// Adds to a vector clock what another one knows.
-pub(super) fn join(known: &mut [u32; 32], others: &[u32; 32]) {
+pub(super) fn join(known: &mut Times, others: &Times) {
     for (all, &one) in known.iter_mut().zip(others) {
         *all = one.max(*all);
     }
@@ -108,7 +177,7 @@ mod tests {
 
     fn has_heard(clock: &WarpClock, reader: usize, lane: u32, time: u32) -> bool {
         let heard = &clock.heard[reader];
-        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.time, heard, known: None }.has_heard(lane, time)
+        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.times[0], heard, known: None }.has_heard(lane, time)
     }
 
     #[test]
@@ -118,16 +187,28 @@ mod tests {
         assert!(has_heard(&clock, 1, 0, 0));
         assert!(!has_heard(&clock, 2, 0, 0));
         // What lane 0 does afterwards, nobody has heard of.
-        assert!(!has_heard(&clock, 1, 0, clock.time));
+        assert!(!has_heard(&clock, 1, 0, clock.times[0]));
     }
 
     #[test]
     fn order_is_passed_on() {
         let mut clock = WarpClock::START;
         clock.synchronise(0b011);
-        let later = clock.time;
+        let later = clock.times[0];
         clock.synchronise(0b110);
         assert!(has_heard(&clock, 2, 0, 0));
         assert!(!has_heard(&clock, 2, 0, later));
+    }
+
+    #[test]
+    fn a_lane_that_arrives_tells_what_it_has_heard_and_done() {
+        let mut clock = WarpClock::START;
+        clock.synchronise(0b011);
+        let mut known = Known::NOTHING;
+        clock.release_lane(3, 0, &mut known);
+        let told = known.of_warp(3);
+        // All that lane 0 did, what lane 1 did before it synchronised, and nothing of lane 2.
+        assert_eq!((told[0], told[1], told[2]), (2, 1, 0));
+        assert_eq!((clock.times[0], clock.times[1]), (2, 1));
     }
 }

@@ -225,34 +225,56 @@ pub(crate) fn wait_for_copies(pending: u32) {
     });
 }
 
-/// Starts a bulk copy to shared memory, which is complete by the barrier at that address.
+/// Starts a bulk copy to shared memory, which is complete by the barrier at that address. It is checked in pieces of what
+/// it is to be a multiple of.
 #[track_caller]
-pub(crate) fn copy_bulk(_target: u32, _source: *const u8, _bytes: u32, _barrier: u32) {
-    panic!("memory barriers are not emulated")
+pub(crate) fn copy_bulk(target: u32, source: *const u8, bytes: u32, barrier: u32) {
+    const PIECE: u32 = size_of::<[u32; 4]>() as u32;
+    access(|state| {
+        if !bytes.is_multiple_of(PIECE) {
+            return Err(FaultKind::BulkSize { bytes }.into());
+        }
+        let number = state.mbarrier(barrier)?;
+        for start in (0..bytes).step_by(PIECE as usize) {
+            let piece = source.wrapping_add(start as usize).cast::<[u32; 4]>();
+            let place = global(state, Access::Read, piece)?;
+            // SAFETY: in bounds of a buffer, aligned and written.
+            let words = unsafe { place.read() };
+            state.start_bulk_copy(number, target.wrapping_add(start), &words)?;
+        }
+        state.finish_bulk_copy(number, bytes)
+    });
 }
 
 /// Makes a memory barrier that expects so many arrivals in each phase.
 #[track_caller]
-pub(crate) fn init_mbarrier(_barrier: u32, _arrivals: u32) {
-    panic!("memory barriers are not emulated")
+pub(crate) fn init_mbarrier(barrier: u32, arrivals: u32) {
+    access(|state| state.init_mbarrier(barrier, arrivals));
 }
 
 /// Comes to a memory barrier, whose phase is also to wait for so many bytes of bulk copies.
 #[track_caller]
-pub(crate) fn arrive_mbarrier(_barrier: u32, _bytes: u32) {
-    panic!("memory barriers are not emulated")
+pub(crate) fn arrive_mbarrier(barrier: u32, bytes: u32) {
+    access(|state| state.arrive_mbarrier(barrier, bytes));
 }
 
 /// Comes to a memory barrier when the thread's copies are complete.
 #[track_caller]
-pub(crate) fn arrive_mbarrier_after_copies(_barrier: u32) {
-    panic!("memory barriers are not emulated")
+pub(crate) fn arrive_mbarrier_after_copies(barrier: u32) {
+    access(|state| state.arrive_mbarrier_after_copies(barrier));
 }
 
 /// Waits until the phase of that parity is complete.
 #[track_caller]
-pub(crate) fn wait_at_mbarrier(_barrier: u32, _parity: u32) {
-    panic!("memory barriers are not emulated")
+pub(crate) fn wait_at_mbarrier(barrier: u32, parity: u32) {
+    let location = Location::caller();
+    let gives_way = perform(|state| {
+        let onward = state.wait_at_mbarrier(barrier, parity, location)?;
+        Ok(onward == Onward::Waits || state.preempt())
+    });
+    if gives_way {
+        give_way();
+    }
 }
 
 #[track_caller]

@@ -2,17 +2,18 @@
 //!
 //! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
 //! accesses of one warp exactly, and that there were others in another warp or another block. That is enough while
-//! nothing orders warps within an epoch. Once a launch has used a named barrier, it also matters when each of the other
-//! warps made its latest access: these times, the [`Crowds`], are kept apart, and only in such launches.
+//! nothing orders warps within an epoch. Once a launch has used a named or a memory barrier, it also matters when each of
+//! the other warps made its latest accesses: these, the [`Crowds`], are kept apart, and only in such launches.
 //!
-//! This misses a race only where lanes of one warp access a word after different synchronisations that do not order
-//! them, where accesses are to different bytes of a word, or where several warps accessed it before the launch's first
-//! named barrier, of which the last two are remembered; it never reports one that is none.
+//! This misses a race only where lanes of one warp access a word after different synchronisations, or different numbers of
+//! arrivals at memory barriers, that do not order them, where accesses are to different bytes of a word, or where several
+//! warps accessed it before the launch's first such barrier, of which the last two are remembered; it never reports one
+//! that is none.
 
 use std::vec;
 use std::vec::Vec;
 
-use super::order::{Actor, LANES, WARPS};
+use super::order::{Actor, LANES, WARPS, lanes};
 
 const WORD: usize = 4;
 
@@ -65,6 +66,8 @@ pub(super) enum Reason {
     NotConstant,
     /// A copy that this thread of the same block has started is to write it.
     Pending { thread: u32 },
+    /// It is part of a memory barrier.
+    Barrier,
 }
 
 /// Accesses of one kind to one word. All zero: there were none.
@@ -89,8 +92,17 @@ struct Group {
 /// Beyond the numbers of threads.
 const CROWD: u16 = 1 << 15;
 
-/// For each warp the time of its latest access, plus one; 0 where it had none.
-type Crowd = [u32; WARPS];
+/// The latest accesses of one warp.
+#[derive(Clone, Copy, Default)]
+struct Latest {
+    time: u32,
+    lanes: u32,
+}
+
+/// For each warp, and for the one whose lanes are copies, its latest accesses.
+type Crowd = [Latest; WARPS + 1];
+
+const NOBODY: Crowd = [Latest { time: 0, lanes: 0 }; WARPS + 1];
 
 /// The crowds of a memory: of each group of each word, where other warps than the group's have accessed it.
 #[derive(Default)]
@@ -105,7 +117,7 @@ impl Crowds {
         self.numbers.resize(words, [0; 3]);
         let number = &mut self.numbers[word][group];
         if *number == 0 {
-            self.crowds.push([0; WARPS]);
+            self.crowds.push(NOBODY);
             *number = self.crowds.len() as u32;
         }
         &mut self.crowds[*number as usize - 1]
@@ -114,6 +126,14 @@ impl Crowds {
     /// The crowd of a group that has one.
     fn known(&self, word: usize, group: usize) -> &Crowd {
         &self.crowds[self.numbers[word][group] as usize - 1]
+    }
+}
+
+impl Latest {
+    /// A thread of the warp of that number, among those that made these accesses, that nothing orders before the actor.
+    fn unknown(&self, warp: usize, actor: &Actor<'_>) -> Option<u32> {
+        let lane = lanes(self.lanes).find(|&lane| !actor.knows(warp, lane, self.time))?;
+        Some((warp * LANES + lane) as u32)
     }
 }
 
@@ -139,7 +159,7 @@ impl Group {
         }
     }
 
-    /// A thread of the group that nothing but named barriers may order before the actor.
+    /// A thread of the group that nothing but named and memory barriers may order before the actor.
     fn unordered_in_epoch(&self, actor: &Actor<'_>) -> Option<u32> {
         if self.warp != actor.warp {
             return Some(self.first_thread());
@@ -150,30 +170,23 @@ impl Group {
         self.unordered_lane(actor)
     }
 
-    /// A thread of the group that nothing orders before the actor, named barriers included.
+    /// A thread of the group that nothing orders before the actor, named and memory barriers included.
     fn unordered_by_barriers(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
-        let same_warp = self.warp == actor.warp;
-        if !same_warp && !actor.knows(self.warp.into(), self.time) {
-            return Some(self.first_thread());
-        }
-        let other = if self.other_warp == 0 { None } else { self.unordered_other(actor, crowd) };
-        other.or_else(|| if same_warp { self.unordered_lane(actor) } else { None })
+        let latest = Latest { time: self.time, lanes: self.lanes };
+        let others = || if self.other_warp == 0 { None } else { self.unordered_other(actor, crowd) };
+        latest.unknown(self.warp.into(), actor).or_else(others)
     }
 
     /// A thread of other warps than the group's that nothing orders before the actor.
     fn unordered_other(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
         if self.other_warp & CROWD != 0 {
-            // What the actor's own warp did before others did, all its lanes know of if they know of those.
-            let mut others =
-                crowd().into_iter().enumerate().filter(|&(warp, time)| warp != actor.warp.into() && time != 0);
-            let (warp, _) = others.find(|&(warp, time)| !actor.knows(warp, time - 1))?;
-            return Some((warp * LANES) as u32);
+            return crowd().iter().enumerate().find_map(|(warp, latest)| latest.unknown(warp, actor));
         }
-        let thread = u32::from(self.other_warp) - 1;
-        let warp = thread as usize / LANES;
-        // From before the launch's first named barrier, when nobody kept books: the time does not matter.
-        let known = warp == actor.warp.into() || actor.knows(warp, 0);
-        (!known).then_some(thread)
+        // From before the launch's first such barrier, when nobody kept books: the time does not matter.
+        let thread = usize::from(self.other_warp) - 1;
+        let (warp, lane) = (thread / LANES, thread % LANES);
+        let known = warp == actor.warp.into() || actor.knows(warp, lane, 0);
+        (!known).then_some(thread as u32)
     }
 
     /// A lane of the group, which is of the actor's warp, that the actor has not heard of.
@@ -214,12 +227,13 @@ impl Group {
     /// Takes down the group's latest accesses in its crowd.
     fn join_crowd(&mut self, crowd: &mut Crowd) {
         if self.other_warp & CROWD == 0 {
-            crowd.fill(0);
+            *crowd = NOBODY;
             if self.other_warp != 0 {
-                crowd[(usize::from(self.other_warp) - 1) / LANES] = 1;
+                let thread = usize::from(self.other_warp) - 1;
+                crowd[thread / LANES] = Latest { time: 0, lanes: 1 << (thread % LANES) };
             }
         }
-        crowd[usize::from(self.warp)] = self.time + 1;
+        crowd[usize::from(self.warp)] = Latest { time: self.time, lanes: self.lanes };
         self.other_warp |= CROWD;
     }
 }
@@ -228,6 +242,9 @@ impl Group {
 const READS: usize = 0;
 const WRITES: usize = 1;
 const ATOMICS: usize = 2;
+
+/// The word is part of a memory barrier, which nothing but its own operations may access.
+const BARRIER: u16 = u16::MAX;
 
 /// One word: its content, and the accesses to it in the running launch.
 #[derive(Clone, Copy, Default)]
@@ -241,9 +258,9 @@ struct Cell {
     assumed_constant: bool,
     /// One bit per byte that was written.
     written: u8,
-    /// The thread that has started a copy to the word and not waited for it, its number from 1. Until then the word
-    /// is the copy's, and nobody may access it.
-    copying: u16,
+    /// The thread that has started a copy to the word that has not been waited for, its number from 1: until then the word
+    /// is the copy's, and nobody may access it. Or [`BARRIER`].
+    reserved: u16,
 }
 
 impl Cell {
@@ -255,8 +272,12 @@ impl Cell {
         bytes: u8,
         unordered: impl Fn(&Group, usize) -> Option<Other>,
     ) -> Result<(), Reason> {
-        if self.copying != 0 {
-            return Err(Reason::Pending { thread: u32::from(self.copying) - 1 });
+        match self.reserved {
+            0 => {}
+            // What else is atomic is not in shared memory.
+            BARRIER if access == Access::Atomic => {}
+            BARRIER => return Err(Reason::Barrier),
+            thread => return Err(Reason::Pending { thread: u32::from(thread) - 1 }),
         }
         if access.reads() && self.written & bytes != bytes {
             return Err(Reason::Uninitialised);
@@ -354,7 +375,7 @@ impl Shadow {
             self.cell(word);
             self.check_by_barriers(Access::Write, actor, word, mask)
                 .map_err(|reason| objection(offset, word, reason))?;
-            self.cells[word].copying = actor.thread() as u16 + 1;
+            self.cells[word].reserved = actor.thread() as u16 + 1;
         }
         Ok(())
     }
@@ -362,12 +383,27 @@ impl Shadow {
     /// Takes down that the actor makes a write now that it has reserved.
     pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
         for (word, mask) in words(offset, bytes) {
-            self.cell(word).copying = 0;
+            self.cell(word).reserved = 0;
             self.record_by_barriers(Access::Write, actor, word, mask);
         }
     }
 
-    /// Checks and takes down an access in a launch with named barriers, to a word that is in this life.
+    /// Checks the write that makes a memory barrier, takes it down, and keeps everybody else from the barrier.
+    pub(super) fn make_barrier(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
+        self.access(Access::Write, actor, offset, bytes)?;
+        words(offset, bytes).for_each(|(word, _)| self.cells[word].reserved = BARRIER);
+        Ok(())
+    }
+
+    /// Checks that a memory barrier was made before the actor uses it.
+    pub(super) fn use_barrier(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
+        words(offset, bytes).try_for_each(|(word, mask)| {
+            let checked = self.check_by_barriers(Access::Atomic, actor, word, mask);
+            checked.map_err(|reason| objection(offset, word, reason))
+        })
+    }
+
+    /// Checks and takes down an access in a launch with named or memory barriers, to a word that is in this life.
     #[cold]
     fn access_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
         self.check_by_barriers(access, actor, word, bytes)?;
@@ -380,7 +416,7 @@ impl Shadow {
         if checked.is_ok() || actor.known.is_none() {
             return checked;
         }
-        // Named barriers can only order more than that.
+        // These barriers can only order more than that.
         self.cells[word].check(access, bytes, |group, number| {
             let crowd = || *self.crowds.known(word, number);
             group.unordered(actor, bytes, || group.unordered_by_barriers(actor, crowd))
@@ -416,7 +452,7 @@ impl Shadow {
     }
 }
 
-/// How groups yield what is not ordered before the actor's access, named barriers apart.
+/// How groups yield what is not ordered before the actor's access, named and memory barriers apart.
 fn before(actor: &Actor<'_>, bytes: u8) -> impl Fn(&Group, usize) -> Option<Other> {
     move |group, _| group.unordered(actor, bytes, || group.unordered_in_epoch(actor))
 }

@@ -20,6 +20,9 @@ const _: () = assert!(DYNAMIC_START.is_multiple_of(DYNAMIC_ALIGN));
 /// The distance between arrays, so that an access just out of bounds does not hit the next one.
 const MARGIN: usize = 1024;
 
+/// The size of a memory barrier.
+const BARRIER_BYTES: usize = 8;
+
 struct Region {
     name: &'static str,
     start: u32,
@@ -121,6 +124,28 @@ impl Shared {
         let reserved = region.shadow.reserve(actor, target.offset, bytes);
         reserved.map_err(|objection| region.objection(Access::Write, objection))?;
         Ok(target)
+    }
+
+    /// Makes a memory barrier, which nothing else may access from now on.
+    pub(super) fn make_barrier(&mut self, actor: &Actor<'_>, address: u32) -> Result<(), Violation> {
+        let Target { region, offset } = self.locate(Access::Write, address, BARRIER_BYTES)?;
+        let region = &mut self.regions[region];
+        let made = region.shadow.make_barrier(actor, offset, BARRIER_BYTES);
+        made.map_err(|objection| region.objection(Access::Write, objection))
+    }
+
+    /// Checks that the memory barrier, which there is, was made before the actor uses it.
+    pub(super) fn use_barrier(&mut self, actor: &Actor<'_>, address: u32) -> Result<(), Violation> {
+        let Target { region, offset } = self.locate(Access::Atomic, address, BARRIER_BYTES)?;
+        let region = &mut self.regions[region];
+        let used = region.shadow.use_barrier(actor, offset, BARRIER_BYTES);
+        used.map_err(|objection| region.objection(Access::Atomic, objection))
+    }
+
+    /// The place of a memory barrier, if there can be one.
+    pub(super) fn barrier_place(&self, address: u32) -> Result<Place, Violation> {
+        let Target { region, offset } = self.locate(Access::Atomic, address, BARRIER_BYTES)?;
+        Ok(self.regions[region].place(offset as i64))
     }
 
     /// Writes the data of a copy to the target that was reserved for it.

@@ -14,13 +14,15 @@ use std::vec::Vec;
 use corosensei::Yielder;
 
 use super::barriers::{Barriers, Gathering, Stuck};
-use super::copies::Copies;
+use super::copies::{Copies, Pending};
 use super::dim3::Dim3;
-use super::fault::{Fault, FaultKind, Instead, Thread, WarpProblem};
+use super::fault::{Fault, FaultKind, Instead, MbarrierProblem, Thread, WarpProblem};
+use super::known::Lesson;
 use super::lanes::{Answer, Call, Meeting, Operation, Warp};
 use super::launch::Launch;
+use super::mbarriers::{self, Mbarriers, Waiter};
 use super::memory::{Memory, Violation};
-use super::order::{Actor, LANES, WARPS, join, lanes};
+use super::order::{Actor, LANES, lanes};
 use super::random::Random;
 use super::shadow::{Other, Reason};
 use super::shared::Shared;
@@ -69,6 +71,7 @@ enum Status {
     Ready,
     AtBarrier(&'static Location<'static>),
     AtNamedBarrier(&'static Location<'static>),
+    AtMbarrier(&'static Location<'static>),
     AtWarp(&'static Location<'static>),
     Returned,
 }
@@ -109,7 +112,8 @@ pub(super) struct State {
     unfinished: u32,
     warps: Vec<Warp>,
     barriers: Barriers,
-    /// Whether the launch has used a named barrier: until then nobody keeps books for them.
+    mbarriers: Mbarriers,
+    /// Whether the launch has used a named or a memory barrier: until then nobody keeps books for them.
     uses_barriers: bool,
     random: Option<Random>,
     pub(super) fault: Option<Box<Fault>>,
@@ -135,6 +139,7 @@ impl State {
             unfinished: 0,
             warps: warps.collect(),
             barriers: Barriers::NEW,
+            mbarriers: Mbarriers::default(),
             uses_barriers: false,
             random: launch.seed.map(Random::new),
             fault: None,
@@ -158,15 +163,14 @@ impl State {
         self.ready.extend(0..self.unfinished);
         if self.uses_barriers {
             self.barriers = Barriers::NEW;
+            self.mbarriers = Mbarriers::default();
             self.forget_known();
         }
     }
 
     /// In a new epoch, nothing needs to be known about other warps.
     fn forget_known(&mut self) {
-        for warp in &mut self.warps {
-            warp.clock.known = [0; WARPS];
-        }
+        self.warps.iter_mut().for_each(|warp| warp.clock.forget_known());
     }
 
     /// Chooses the thread that runs next.
@@ -315,8 +319,9 @@ impl State {
 
     /// Those that wait at a named barrier go on.
     fn open_named(&mut self, gathering: &Gathering) {
+        let mut lesson = Lesson::new(gathering.known.clone());
         for warp in lanes(gathering.waiting) {
-            join(&mut self.warps[warp].clock.known, &gathering.known);
+            self.warps[warp].clock.learn(&mut lesson);
             for lane in lanes(self.warps[warp].lanes) {
                 let thread = warp * LANES + lane;
                 let member = &mut self.members[thread];
@@ -354,9 +359,9 @@ impl State {
             epoch: self.epoch,
             warp: warp as u8,
             lane: lane as u8,
-            time: clock.time,
+            time: clock.times[lane],
             heard: &clock.heard[lane],
-            known: self.uses_barriers.then_some(&clock.known),
+            known: self.uses_barriers.then_some(&clock.known[lane]),
         };
         (&mut self.memory, &mut self.shared, actor)
     }
@@ -383,12 +388,130 @@ impl State {
         self.copies[current] = copies;
     }
 
+    /// The running thread makes a memory barrier.
+    pub(super) fn init_mbarrier(&mut self, address: u32, arrivals: u32) -> Result<(), Violation> {
+        self.uses_barriers = true;
+        let (_, shared, actor) = self.memories();
+        shared.make_barrier(&actor, address)?;
+        self.mbarriers.make(address, arrivals).map_err(|problem| self.mbarrier_fault(address, problem))
+    }
+
+    /// The running thread comes to a memory barrier, and announces so many bytes.
+    pub(super) fn arrive_mbarrier(&mut self, address: u32, bytes: u32) -> Result<(), Violation> {
+        let number = self.mbarrier(address)?;
+        let (warp, lane) = (self.current as usize / LANES, self.current as usize % LANES);
+        let barrier = self.mbarriers.get(number);
+        self.warps[warp].clock.release_lane(warp, lane, &mut barrier.arrived);
+        barrier.arrive(bytes).map_err(|problem| self.mbarrier_fault(address, problem))?;
+        self.turn(number);
+        Ok(())
+    }
+
+    /// The running thread's copies come to a memory barrier. What else the thread did does not.
+    pub(super) fn arrive_mbarrier_after_copies(&mut self, address: u32) -> Result<(), Violation> {
+        let number = self.mbarrier(address)?;
+        let barrier = self.mbarriers.get(number);
+        barrier.take(self.current, self.copies[self.current as usize].hand_over());
+        barrier.arrive(0).map_err(|problem| self.mbarrier_fault(address, problem))?;
+        self.turn(number);
+        Ok(())
+    }
+
+    /// The running thread starts one of the copies that a bulk copy consists of, for the memory barrier of that number.
+    pub(super) fn start_bulk_copy(&mut self, number: usize, target: u32, words: &[u32]) -> Result<(), Violation> {
+        let (_, shared, actor) = self.memories();
+        let target = shared.reserve(&actor, target, size_of_val(words))?;
+        self.mbarriers.get(number).take(self.current, [Pending::new(target, words)]);
+        Ok(())
+    }
+
+    /// A bulk copy of the running thread has brought so many bytes, for what a memory barrier counts: nobody may touch them
+    /// before somebody has seen the phase complete.
+    pub(super) fn finish_bulk_copy(&mut self, number: usize, bytes: u32) -> Result<(), Violation> {
+        let barrier = self.mbarriers.get(number);
+        let address = barrier.address;
+        barrier.count_bytes(-i64::from(bytes)).map_err(|problem| self.mbarrier_fault(address, problem))?;
+        self.turn(number);
+        Ok(())
+    }
+
+    /// The running thread waits at a memory barrier for the phase of that parity.
+    pub(super) fn wait_at_mbarrier(
+        &mut self,
+        address: u32,
+        parity: u32,
+        location: &'static Location<'static>,
+    ) -> Result<Onward, Violation> {
+        let number = self.mbarrier(address)?;
+        if parity > 1 {
+            return Err(self.mbarrier_fault(address, MbarrierProblem::NoSuchParity { parity }));
+        }
+        let thread = self.current;
+        let barrier = self.mbarriers.get(number);
+        if !barrier.is_complete(parity) {
+            barrier.wait(Waiter { thread, location });
+            self.members[thread as usize].status = Status::AtMbarrier(location);
+            return Ok(Onward::Waits);
+        }
+        self.see_complete(number, thread);
+        Ok(Onward::Goes)
+    }
+
+    /// The number of the memory barrier at an address, which the running thread is about to use.
+    pub(super) fn mbarrier(&mut self, address: u32) -> Result<usize, Violation> {
+        let number = self.mbarriers.number(address).map_err(|problem| self.mbarrier_fault(address, problem))?;
+        let (_, shared, actor) = self.memories();
+        shared.use_barrier(&actor, address)?;
+        Ok(number)
+    }
+
+    /// What is wrong with a memory barrier, or with the place where it is to be.
+    #[cold]
+    fn mbarrier_fault(&self, address: u32, problem: MbarrierProblem) -> Violation {
+        match self.shared.barrier_place(address) {
+            Ok(place) => FaultKind::Mbarrier { place, problem }.into(),
+            Err(violation) => violation,
+        }
+    }
+
+    /// If the phase of a memory barrier is complete, those that wait for it go on.
+    fn turn(&mut self, number: usize) {
+        let (copies, lane) = (self.warps.len(), Mbarriers::lane(number));
+        let Some(waiters) = self.mbarriers.get(number).turn(copies, lane) else { return };
+        for Waiter { thread, .. } in waiters {
+            self.members[thread as usize].status = Status::Ready;
+            self.ready.push_back(thread);
+            self.see_complete(number, thread);
+        }
+    }
+
+    /// A thread sees that the last phase of a memory barrier is complete. If it is the first to see so, the copies are
+    /// made: by an actor beyond all threads, whom those know of that have waited.
+    fn see_complete(&mut self, number: usize, thread: u32) {
+        let (warp, lane) = (thread as usize / LANES, thread as usize % LANES);
+        let copies = self.warps.len();
+        let barrier = self.mbarriers.get(number);
+        if let Some((time, landed)) = barrier.land() {
+            let known = barrier.lesson.content();
+            let heard = known.of_warp(copies);
+            let lane = Mbarriers::lane(number) as u8;
+            let (block, epoch, warp) = (self.block + 1, self.epoch, copies as u8);
+            let actor = Actor { block, epoch, warp, lane, time, heard, known: Some(known) };
+            for copy in &landed {
+                self.shared.fill(&actor, copy.target(), bytemuck::cast_slice(copy.words()));
+            }
+            barrier.reuse(landed);
+        }
+        self.warps[warp].clock.learn_lane(warp, lane, &mut barrier.lesson);
+    }
+
     /// When no thread is ready: opens the barrier that all wait at. Yields whether the block has ended.
     pub(super) fn settle(&mut self) -> Result<bool, Stop> {
         if self.unfinished == 0 {
             return Ok(true);
         }
         self.check_warps()?;
+        self.check_mbarriers()?;
         self.check_named_barriers()?;
         self.check_barrier()?;
         self.epoch += 1;
@@ -404,10 +527,17 @@ impl State {
         Ok(false)
     }
 
-    /// With no thread ready, an operation of a warp that still waits for lanes waits for ever.
+    /// With no thread ready, an operation of a warp that still waits for lanes waits for ever: if these wait at a memory
+    /// barrier, because of that.
     fn check_warps(&mut self) -> Result<(), Stop> {
-        let stuck = self.warps.iter().enumerate().find_map(|(warp, state)| Some((warp, state.waiting()?)));
-        let Some((warp, meeting)) = stuck else { return Ok(()) };
+        let at_mbarrier = |thread: usize| matches!(self.members[thread].status, Status::AtMbarrier(_));
+        let is_cause =
+            |warp: usize, meeting: &Meeting| !lanes(meeting.missing()).any(|lane| at_mbarrier(warp * LANES + lane));
+        let mut stuck = self.warps.iter().enumerate().flat_map(|(warp, state)| {
+            let waiting = state.waiting().iter();
+            waiting.map(move |meeting| (warp, meeting))
+        });
+        let Some((warp, meeting)) = stuck.find(|&(warp, meeting)| is_cause(warp, meeting)) else { return Ok(()) };
         let first = (warp * LANES) as u32;
         let (Call { mask, location, .. }, lanes) = (meeting.call, meeting.missing());
         let waiting = first + meeting.first_arrived();
@@ -416,13 +546,23 @@ impl State {
         Err(self.record(waiting, Some(location), kind))
     }
 
+    /// With no thread ready, the phase of a memory barrier that somebody waits for is never complete.
+    fn check_mbarriers(&mut self) -> Result<(), Stop> {
+        let Some(mbarriers::Stuck { address, thread, location, problem }) = self.mbarriers.stuck() else {
+            return Ok(());
+        };
+        let kind = self.explain(self.mbarrier_fault(address, problem));
+        Err(self.record(thread, Some(location), kind))
+    }
+
     /// With no thread ready, a named barrier that somebody waits at stays closed for ever.
     fn check_named_barriers(&mut self) -> Result<(), Stop> {
         let Some(Stuck { barrier, warp, location, problem }) = self.barriers.stuck() else { return Ok(()) };
         Err(self.record(warp * LANES as u32, location, FaultKind::NamedBarrier { barrier, problem }))
     }
 
-    /// With no thread ready and none at an operation of its warp or a named barrier, all that have not returned wait at a barrier.
+    /// With no thread ready and none at an operation of its warp or another barrier, all that have not returned wait at that
+    /// of the block.
     fn check_barrier(&mut self) -> Result<(), Stop> {
         let statuses = || self.members.iter().map(|member| member.status).enumerate();
         let waiting = statuses().find_map(|(thread, status)| match status {
@@ -433,7 +573,7 @@ impl State {
         let absent = statuses().find(|(_, status)| match status {
             Status::AtBarrier(location) => *location != here,
             Status::Returned => !self.launch.barriers_without_returned,
-            Status::AtNamedBarrier(_) | Status::AtWarp(_) | Status::Ready => true,
+            Status::AtNamedBarrier(_) | Status::AtMbarrier(_) | Status::AtWarp(_) | Status::Ready => true,
         });
         let Some((absent, _)) = absent else { return Ok(()) };
         let kind = FaultKind::Barrier { other: self.positions[absent], instead: self.instead(absent as u32) };
@@ -443,9 +583,10 @@ impl State {
     /// What a thread does that another one waits for in vain.
     fn instead(&self, thread: u32) -> Instead {
         match self.members[thread as usize].status {
-            Status::AtBarrier(location) | Status::AtNamedBarrier(location) | Status::AtWarp(location) => {
-                Instead::Waits(location)
-            }
+            Status::AtBarrier(location)
+            | Status::AtNamedBarrier(location)
+            | Status::AtMbarrier(location)
+            | Status::AtWarp(location) => Instead::Waits(location),
             Status::Returned | Status::Ready => Instead::Returned,
         }
     }
@@ -461,14 +602,21 @@ impl State {
             Reason::Pending { thread } => {
                 FaultKind::CopyPending { access, copying_thread: self.positions[thread as usize], place }
             }
+            Reason::Barrier => FaultKind::Mbarrier { place, problem: MbarrierProblem::Accessed { access } },
             Reason::Race { earlier, other } => {
                 let (other_block, other_thread) = match other {
-                    Other::Thread(thread) => (self.block_idx, Some(self.positions[thread as usize])),
+                    Other::Thread(thread) => (self.block_idx, Some(self.positions[self.cause(thread)])),
                     Other::Block(block) => (self.launch.grid.position(block), None),
                 };
                 FaultKind::Race { access, earlier, other_thread, other_block, place }
             }
         }
+    }
+
+    /// The thread that stands for an actor: for the copies of a memory barrier, one that has started some.
+    fn cause(&self, thread: u32) -> usize {
+        let lane = (thread as usize).checked_sub(self.warps.len() * LANES);
+        lane.and_then(|lane| self.mbarriers.copier(lane)).unwrap_or(thread) as usize
     }
 
     /// Takes down the fault that ends the launch.

@@ -62,6 +62,12 @@
 //!         }
 //!     }
 //! }
+//! # use cuda_std::emulator::{Launch, Memory};
+//! # let mut memory = Memory::new();
+//! # let words = memory.read_only("words", &(0..320).collect::<Vec<u32>>());
+//! # let sums = memory.uninitialised("sums", 32);
+//! # Launch::new(1, 64).run(&mut memory, "add_up", || unsafe { add_up(words, 10, sums) }).unwrap();
+//! # assert_eq!(memory.values(sums).unwrap()[..2], [1440, 1450]);
 //! ```
 
 #[cfg(not(target_arch = "nvptx64"))]

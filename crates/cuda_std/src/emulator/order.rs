@@ -167,8 +167,12 @@ pub(super) fn join(known: &mut Times, others: &Times) {
 }
 
 /// The numbers of the lanes of a mask.
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
-    (0..LANES).filter(move |lane| mask >> lane & 1 == 1)
+pub(super) fn lanes(mut mask: u32) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lane = mask.trailing_zeros();
+        mask &= mask.checked_sub(1)?;
+        Some(lane as usize)
+    })
 }
 
 #[cfg(test)]

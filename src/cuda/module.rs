@@ -66,9 +66,14 @@ impl Modules {
         self.ptx.name
     }
 
+    /// Tells the kernels from those of another build.
+    pub(super) fn hash(&self) -> &'static str {
+        self.ptx.hash
+    }
+
     /// The kernel of that name; loads it, into the current context, unless it has been asked for before.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
-        let Ptx { name: architecture, kernels } = *self.ptx;
+        let Ptx { name: architecture, kernels, .. } = *self.ptx;
         let index = kernels.iter().position(|&(kernel, _)| kernel == name);
         let index = index.ok_or(CudaError::NoKernel { name, architecture })?;
         let mut slot = self.loaded[index].lock().unwrap_or_else(PoisonError::into_inner);

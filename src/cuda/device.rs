@@ -319,3 +319,32 @@ fn device_count() -> Result<u32, CudaError> {
 pub(super) fn failed(call: &'static str) -> impl Fn(cust::error::CudaError) -> CudaError {
     move |error| CudaError::Driver { call, status: Status::from(error) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ConvTranspose2d, Precision,
+        cuda::{Algorithm, Plan, module::tests::device},
+    };
+
+    #[test]
+    fn a_warm_device_loads_nothing_for_a_plan() {
+        let Some(device) = device("a_warm_device_loads_nothing_for_a_plan") else { return };
+        let loaded = || device.inner.modules.loaded();
+        let options = Options::default().algorithm(Algorithm::Scatter);
+        device.warm_up(options).unwrap();
+        assert_eq!(loaded(), 2, "scatter, and the kernel that the driver is tried with");
+        for precision in [Precision::F32, Precision::Tf32] {
+            let options = Options::default().precision(precision);
+            device.warm_up(options).unwrap();
+            let warm = loaded();
+            assert!(warm > 4, "gather and direct at least");
+            for channels in [1, 4, 16, 64, 128] {
+                let layer = ConvTranspose2d::builder(channels, channels, [4, 4]).stride([2, 2]).build().unwrap();
+                Plan::new(&device, &layer, Shape::batched(2, channels, [9, 9]), options).unwrap();
+            }
+            assert_eq!(loaded(), warm);
+        }
+    }
+}

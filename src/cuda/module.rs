@@ -84,6 +84,12 @@ impl Modules {
         module.kernel(name)
     }
 
+    /// Number of kernels that are loaded.
+    #[cfg(test)]
+    pub(super) fn loaded(&self) -> usize {
+        self.loaded.iter().filter(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some()).count()
+    }
+
     /// Unloads all modules, whose context must be current. Kernels of them must not be used afterwards.
     pub(super) fn unload(&mut self) {
         for slot in &mut self.loaded {
@@ -214,7 +220,7 @@ fn explain(architecture: &str, ptx: &str, status: Status, log: &[u8]) -> CudaErr
 mod report;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cuda::{Device, embedded};
 
@@ -228,7 +234,7 @@ mod tests {
         assert_eq!(log, "ptxas application ptx input, line 1");
     }
 
-    fn device(test: &str) -> Option<Device> {
+    pub(in super::super) fn device(test: &str) -> Option<Device> {
         match Device::new(0) {
             Ok(device) => Some(device),
             Err(CudaError::NoDriver(_) | CudaError::NoDevice { .. }) if !report::machine_has_gpu() => {
@@ -259,16 +265,15 @@ mod tests {
         let Some(device) = device("a_kernel_is_loaded_when_it_is_asked_for_and_once") else { return };
         let _entered = device.enter().unwrap();
         let mut modules = Modules::new(embedded::newest("", device.compute_capability()).unwrap()).unwrap();
-        let loaded = |modules: &Modules| modules.loaded.iter().filter(|slot| slot.lock().unwrap().is_some()).count();
-        assert_eq!(loaded(&modules), 1, "the one that the driver is tried with");
+        assert_eq!(modules.loaded(), 1, "the one that the driver is tried with");
         let ask = || {
             let _entered = device.enter().unwrap();
             modules.kernel("gather").unwrap();
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(ask))));
-        assert_eq!(loaded(&modules), 2);
+        assert_eq!(modules.loaded(), 2);
         modules.unload();
-        assert_eq!(loaded(&modules), 0);
+        assert_eq!(modules.loaded(), 0);
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl<const D: usize> Plan<D> {
     /// [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch
     /// fails, or something on this device failed before it. Nothing is enqueued then, except where one launch of several fails;
     /// [`CudaError::Captured`] if the algorithm packs its weight and `stream` is being captured into a graph: capture
-    /// [`forward_packed`](Self::forward_packed).
+    /// [`forward_packed`](Self::forward_packed), as the capture goes on.
     pub fn forward<T: Element + DeviceCopy>(
         &self,
         stream: &Stream,

@@ -52,7 +52,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// # What is remembered
 /// A decision holds for one problem, precision and [`Options`], on devices of the same name, compute capability and number of
 /// multiprocessors, and for the very kernels that were measured. The next plan for such a case measures nothing and always is the same
-/// one. Of two ways that are equally fast, two searches may find either; a file makes the decision the same for every run.
+/// one. Of two ways that are about as fast, two searches may find either, and they may round differently; a file makes the decision the
+/// same for every run.
 #[derive(Default)]
 pub struct Autotune {
     time_limit: Option<Duration>,

@@ -225,8 +225,8 @@ impl Device {
         Ok(context == self.inner.context.raw())
     }
 
-    /// Loads the kernels that plans with these options may need, so that making them takes no time later. The driver compiles a kernel
-    /// when it is first loaded, which takes a good part of a second for some; it keeps the result in a cache on disk, unless told not to.
+    /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for them later. The driver
+    /// compiles a kernel when it is first loaded, and keeps the result in a cache on disk unless it is told not to.
     ///
     /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose. The kernels for
     /// tensors of 2^31 elements and more are left to the plans that need them.

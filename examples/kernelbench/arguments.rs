@@ -65,7 +65,7 @@ pub struct Arguments {
 
     /// Time what a program waits for at its start, instead of launches: of one problem, algorithm and precision
     ///
-    /// From the start of the process to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the driver compiles
+    /// From opening the device to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the driver compiles
     /// the kernels as it does on a machine that has never run them.
     #[arg(long, conflicts_with_all = ["autotune", "repack", "json", "plot"])]
     pub first_use: bool,

@@ -29,7 +29,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     others,
 };
 
-/// The most cuts that are worth measuring besides the cheapest one: the model is not further off than that.
+/// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 15;
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {

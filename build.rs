@@ -43,14 +43,14 @@ mod embed {
         Ok(value.into())
     }
 
-    /// An expression, `&[Ptx { name, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever includes it
+    /// An expression, `&[Ptx { name, hash, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever includes it
     /// says what a `Ptx` is.
     fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut table = "&[\n".to_owned();
         for ptx in modules {
             let arch = &ptx.arch;
             fs::create_dir_all(out_dir.join(arch))?;
-            writeln!(table, "    Ptx {{ name: {arch:?}, kernels: &[")?;
+            writeln!(table, "    Ptx {{ name: {arch:?}, hash: {:?}, kernels: &[", ptx.hash())?;
             for KernelPtx { name, text } in ptx.kernels()? {
                 let file = format!("{arch}/{name}.ptx");
                 fs::write(out_dir.join(&file), text)?;

@@ -15,6 +15,10 @@ pub enum Error {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(#[from] crate::cuda::CudaError),
+    /// What an [`Autotune`](crate::cuda::Autotune) knows cannot be saved or loaded.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    AutotuneFile(#[from] crate::cuda::AutotuneFileError),
     /// The emulator found a mistake in a kernel, or in how it was launched.
     #[cfg(feature = "emulator")]
     #[error(transparent)]

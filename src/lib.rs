@@ -145,6 +145,7 @@
 //! | inputs of the wrong rank or channels, outputs that vanish or overflow | [`ConvTranspose::problem`], `Plan::new` | [`GeometryError`] |
 //! | tensors of other shapes than planned, biases of another length | `forward` | [`GeometryError`] |
 //! | no driver, no GPU, no memory, foreign buffers and streams, limits of an algorithm, errors of the driver | [`cuda`] | [`CudaError`](cuda::CudaError) |
+//! | a file of decisions that is damaged or something else | [`cuda::Autotune::load`] | [`AutotuneFileError`](cuda::AutotuneFileError) |
 //! | no host memory for a tensor | [`Tensor::filled`], `download` | [`Error::HostMemory`] |
 //!
 //! An empty batch is legal, an empty spatial axis is not. A program that runs on a GPU where
@@ -169,7 +170,8 @@
 //! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with
 //! `cuda::Algorithm::Gather` and `cuda::Algorithm::Direct`, between which `Auto` chooses. `cuda::Algorithm::Scatter` adds with
 //! atomics, in an order that varies from run to run, and its rounding with it; it has to be asked for. Different algorithms, and
-//! different kinds of processor, may round differently.
+//! different kinds of processor, may round differently. So may two plans of `cuda::Autotune`, which measures what is the fastest,
+//! unless the second one takes over the decision of the first, from memory or from a file.
 //!
 //! # Threads and streams
 //!

@@ -1,4 +1,5 @@
-//! Failures on a GPU: memory that runs out, a context that breaks. Errors, never panics, never leaks.
+//! Failures on a GPU: memory that runs out, a context that breaks. Errors, never panics, never leaks; and forward calls that allocate
+//! nothing.
 //!
 //! These tests look at the free memory of the device, so they have a process of their own and run one after the other.
 #![cfg(feature = "cuda")]
@@ -8,11 +9,12 @@ mod gpu;
 use std::{
     process::Command,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use conv_transpose::{
     ConvTranspose2d, Error, Shape,
-    cuda::{Algorithm, CudaError, Device, Options, Plan},
+    cuda::{Algorithm, Autotune, CudaError, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
 
@@ -72,6 +74,71 @@ fn devices_come_and_go_without_a_leak() {
         use_a_plan(&Device::new(0).unwrap());
     }
     assert_eq!(free_bytes(), before, "device memory was lost");
+}
+
+#[test]
+fn a_search_frees_its_scratch_memory() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(device) = gpu::device("a_search_frees_its_scratch_memory") else { return };
+    let layer = ConvTranspose2d::builder(16, 16, [3, 3]).stride([2, 2]).build().unwrap();
+    let mut before = 0;
+    for round in 0..4 {
+        if round == 1 {
+            before = free_bytes();
+        }
+        // All candidates, so that the first round loads all kernels.
+        let mut autotune = Autotune::new().time_limit(Duration::from_secs(600));
+        drop(autotune.plan(&device, &layer, Shape::batched(4, 16, [100, 100]), Options::default()).unwrap());
+        assert_eq!(autotune.len(), 1);
+    }
+    assert_eq!(free_bytes(), before, "device memory was lost");
+}
+
+#[test]
+fn a_search_without_memory_is_an_error_and_decides_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(device) = gpu::device("a_search_without_memory_is_an_error_and_decides_nothing") else { return };
+    let layer = ConvTranspose2d::builder(1, 1, [2, 2]).stride([2, 2]).build().unwrap();
+    // An input of 128 GiB, and an output of four times that.
+    let too_large = Shape::batched(1 << 5, 1, [1 << 15, 1 << 15]);
+    let mut before = 0;
+    for round in 0..3 {
+        if round == 1 {
+            before = free_bytes();
+        }
+        let mut autotune = Autotune::new();
+        let refusal = autotune.plan(&device, &layer, too_large, Options::default());
+        assert!(matches!(refusal, Err(Error::Cuda(CudaError::OutOfMemory { .. }))), "{refusal:?}");
+        assert!(autotune.is_empty());
+    }
+    assert_eq!(free_bytes(), before, "device memory was lost");
+}
+
+#[test]
+fn forward_calls_allocate_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(device) = gpu::device("forward_calls_allocate_nothing") else { return };
+    let layer = ConvTranspose2d::builder(16, 16, [3, 3]).stride([2, 2]).build().unwrap();
+    let plan = Plan::new(&device, &layer, Shape::batched(4, 16, [100, 100]), Options::default()).unwrap();
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let input = device.zeroed(plan.problem().input_shape()).unwrap();
+    let weight = device.zeroed(layer.weight_shape()).unwrap();
+    let mut output = device.zeroed::<f32, 2>(plan.output_shape()).unwrap();
+    let packed = plan.pack_weight(&stream, &weight).unwrap();
+    let mut run = || {
+        plan.forward_packed(&stream, &input, &packed, None, &mut output).unwrap();
+        plan.forward(&stream, &input, &weight, None, &mut output).unwrap();
+    };
+    // The first launch of a kernel may have the driver allocate something for it.
+    run();
+    stream.synchronize().unwrap();
+    let before = free_bytes();
+    for _ in 0..1000 {
+        run();
+        assert_eq!(free_bytes(), before);
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(free_bytes(), before);
 }
 
 /// Set for the process that breaks its context.

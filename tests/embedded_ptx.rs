@@ -4,6 +4,7 @@
 /// What the generated table is made of.
 struct Ptx {
     name: &'static str,
+    hash: &'static str,
     kernels: &'static [(&'static str, &'static str)],
 }
 
@@ -14,6 +15,7 @@ fn every_architecture_has_its_kernels() {
     let names: Vec<_> = PTX.iter().map(|ptx| ptx.name).collect();
     assert_eq!(names, ["sm_70", "sm_80", "sm_90a"]);
     for ptx in PTX {
+        assert_eq!(ptx.hash.len(), 64);
         assert!(ptx.kernels.iter().any(|&(name, _)| name == "gather"));
         for (name, text) in ptx.kernels {
             assert!(text.contains(&format!(".target {}\n", ptx.name)));

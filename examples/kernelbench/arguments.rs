@@ -55,6 +55,25 @@ pub struct Arguments {
     #[arg(long)]
     pub repack: bool,
 
+    /// Measure for up to so many seconds what is the fastest plan for each, instead of relying on the library's model
+    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true)]
+    pub autotune: Option<f64>,
+
+    /// Where the fastest plans are remembered; read if it is there, and written at the end
+    #[arg(long, value_name = "FILE", requires = "autotune")]
+    pub autotune_file: Option<PathBuf>,
+
+    /// Time what a program waits for at its start, instead of launches: of one problem, algorithm and precision
+    ///
+    /// From opening the device to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the driver compiles
+    /// the kernels as it does on a machine that has never run them.
+    #[arg(long, conflicts_with_all = ["autotune", "repack", "json", "plot"])]
+    pub first_use: bool,
+
+    /// With --first-use: load all kernels for the algorithm and precision before, which is timed too
+    #[arg(long, requires = "first_use")]
+    pub warm_up: bool,
+
     /// Timed launches of each, 1 to 1000
     #[arg(short, long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub repeats: u16,
@@ -78,6 +97,8 @@ const EXAMPLES: &str = "\
 Examples:
   kernelbench --problem 70,72 --precision tf32
   kernelbench --problem input=1x512x1000,out=256,kernel=16,stride=8,padding=4 --algorithm auto,gather
+  kernelbench --autotune 2 --autotune-file autotune.json
+  CUDA_CACHE_DISABLE=1 kernelbench --first-use --problem 72 --precision tf32
   kernelbench --shapes benches/decoders.json --json ours.json --plot roofline.png";
 
 /// What to do with a problem.
@@ -165,6 +186,17 @@ mod tests {
         assert!(
             arguments.problems().unwrap_err().to_string().starts_with("there is no problem 59; there are 57, 58, 61")
         );
+    }
+
+    #[test]
+    fn options_that_make_no_sense_without_another_are_refused() {
+        let accepted = |arguments: &[&str]| Arguments::try_parse_from([&["kernelbench"], arguments].concat()).is_ok();
+        assert!(accepted(&["--autotune", "0.5", "--autotune-file", "tuned.json"]));
+        assert!(!accepted(&["--autotune-file", "tuned.json"]));
+        assert!(!accepted(&["--autotune", "0"]));
+        assert!(accepted(&["--first-use", "--warm-up"]));
+        assert!(!accepted(&["--warm-up"]));
+        assert!(!accepted(&["--first-use", "--autotune", "1"]));
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! Measures how close transposed convolutions come to what a GPU can do: `cargo run --release --example kernelbench`.
 //!
 //! The problems are the public ones of KernelBench, a list of your own, or any geometry on the command line; `--help` says how.
+//! With `--autotune SECONDS` plans are found by measurement; with `--first-use` the time until a program's first result is measured.
 //! With `--json FILE` the results are written for `benches/torch_gpu.py`, which puts the times of PyTorch and JAX beside them.
 
 mod arguments;
 mod copy;
+mod first_use;
 mod floor;
 mod labels;
 mod measure;
+mod planner;
 mod problems;
 mod random;
 mod report;
@@ -28,6 +31,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use arguments::Arguments;
 use measure::{Bench, Measurement};
+use planner::Planner;
 use problems::BenchProblem;
 use report::{Report, Table};
 
@@ -36,7 +40,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(exit_code) => return exit_code,
     };
-    match run(&arguments) {
+    let done = if arguments.first_use { first_use::run(&arguments) } else { run(&arguments) };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => arguments::fail(&describe(&error)),
     }
@@ -78,9 +83,10 @@ fn measure_all(
     println!("{}", table.header());
     let variants = arguments.variants();
     let bar = progress_bar(problems.len() * variants.len())?;
+    let mut planner = Planner::new(arguments, &bar)?;
     for problem in problems {
         bar.set_message(problem.label());
-        let measured = bench.measure(problem, &variants, |variant, outcome| {
+        let measured = bench.measure(problem, &variants, &mut planner, |variant, outcome| {
             let line = match outcome {
                 Ok(row) => {
                     let line = table.line(&row);
@@ -90,13 +96,14 @@ fn measure_all(
                 Err(error) => table.refusal(problem, variant, refusal(error)?),
             };
             bar.suspend(|| println!("{line}"));
+            bar.set_prefix("");
             bar.inc(1);
             Ok(())
         });
         measured.with_context(|| format!("problem {}", problem.label()))?;
     }
     bar.finish_and_clear();
-    Ok(())
+    planner.save(arguments)
 }
 
 /// That an algorithm does not support a problem is a result; any other error ends the program.
@@ -109,6 +116,6 @@ fn refusal(error: Error) -> Result<CudaError> {
 
 /// A bar on stderr, if that is a terminal.
 fn progress_bar(len: usize) -> Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed}, problem {msg}")?;
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed}, {prefix}problem {msg}")?;
     Ok(ProgressBar::new(len as u64).with_style(style))
 }

@@ -12,6 +12,7 @@ use crate::{
     arguments::{Arguments, Variant},
     copy::GigabyteCopy,
     floor::{Ceiling, Work},
+    planner::Planner,
     problems::BenchProblem,
     subject::Subject,
     timing::median_ms,
@@ -78,12 +79,13 @@ impl<'a> Bench<'a> {
         &mut self,
         problem: &BenchProblem,
         variants: &[Variant],
+        planner: &mut Planner,
         tell: impl FnMut(Variant, Result<Measurement, Error>) -> Result<()>,
     ) -> Result<()> {
         match problem.input.len() {
-            1 => self.measure_axes::<1>(problem, variants, tell),
-            2 => self.measure_axes::<2>(problem, variants, tell),
-            3 => self.measure_axes::<3>(problem, variants, tell),
+            1 => self.measure_axes::<1>(problem, variants, planner, tell),
+            2 => self.measure_axes::<2>(problem, variants, planner, tell),
+            3 => self.measure_axes::<3>(problem, variants, planner, tell),
             axes => bail!("{axes} spatial axes"),
         }
     }
@@ -92,12 +94,13 @@ impl<'a> Bench<'a> {
         &mut self,
         problem: &BenchProblem,
         variants: &[Variant],
+        planner: &mut Planner,
         mut tell: impl FnMut(Variant, Result<Measurement, Error>) -> Result<()>,
     ) -> Result<()> {
         let mut subject = Subject::<D>::new(self.device, problem)?;
         for &variant in variants {
             let options = Options::default().algorithm(variant.algorithm).precision(variant.precision);
-            let outcome = match Plan::new(self.device, &subject.layer, subject.problem.input_shape(), options) {
+            let outcome = match planner.plan(self.device, &subject.layer, subject.problem.input_shape(), options) {
                 Ok(plan) => Ok(self.run(&plan, problem, variant, &mut subject)?),
                 Err(error) => Err(error),
             };

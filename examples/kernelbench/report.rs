@@ -22,13 +22,15 @@ pub struct Report {
     ceiling: Ceiling,
     repeats: u16,
     repack: bool,
+    /// The seconds that a search for the fastest plan may take, if there is one.
+    autotune: Option<f64>,
     pub rows: Vec<Measurement>,
 }
 
 impl Report {
     pub fn new(device: &Device, bench: &Bench, arguments: &Arguments) -> Self {
-        let Arguments { repeats, repack, .. } = *arguments;
-        Self { device: device.name().to_owned(), ceiling: bench.ceiling, repeats, repack, rows: Vec::new() }
+        let Arguments { repeats, repack, autotune, .. } = *arguments;
+        Self { device: device.name().to_owned(), ceiling: bench.ceiling, repeats, repack, autotune, rows: Vec::new() }
     }
 
     /// Writes the files that were asked for.
@@ -65,6 +67,9 @@ impl fmt::Display for Report {
         let Ceiling { copy_gb_per_s, tf32_tflop_per_s } = self.ceiling;
         let packing = if self.repack { "packed by every launch" } else { "packed beforehand" };
         writeln!(f, "{}, median of {} launches, weight {packing}", self.device, self.repeats)?;
+        if let Some(seconds) = self.autotune {
+            writeln!(f, "Plans by measurement, up to {seconds} s for each")?;
+        }
         writeln!(f, "Floor of the bytes: {copy_gb_per_s:.0} GB/s, a copy measured in this run")?;
         write!(f, "Floor of the arithmetic: {tf32_tflop_per_s:.0} TFLOP/s for TF32, assumed; a third of it for f32")
     }

@@ -7,13 +7,15 @@ use cust::{
     memory::{DeviceBuffer, DeviceCopy},
     sys::{self, CUdevice_attribute},
 };
+use rayon::prelude::*;
 
 use super::{
-    algorithm::Target,
+    algorithm::{self, Target},
     context::{self, Context, Entered},
     embedded::{self, Ptx},
     error::{CudaError, Status, check},
     module::{Kernel, Modules},
+    plan::Options,
     tensor::DeviceTensor,
 };
 use crate::{Element, Error, Shape, Tensor};
@@ -223,6 +225,27 @@ impl Device {
         Ok(context == self.inner.context.raw())
     }
 
+    /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for them later. The driver
+    /// compiles a kernel when it is first loaded, and keeps the result in a cache on disk unless it is told not to.
+    ///
+    /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose. The kernels for
+    /// tensors of 2^31 elements and more are left to the plans that need them.
+    ///
+    /// ```no_run
+    /// use conv_transpose::{Precision, cuda::{CudaError, Device, Options}};
+    ///
+    /// let device = Device::new(0)?;
+    /// device.warm_up(Options::default().precision(Precision::Tf32))?;
+    /// # Ok::<(), CudaError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports.
+    pub fn warm_up(&self, options: Options) -> Result<(), CudaError> {
+        let kernels = algorithm::kernels(options.algorithm, options.precision, &self.target());
+        kernels.into_par_iter().try_for_each(|name| self.kernel(name).map(drop))
+    }
+
     /// What the choice of an algorithm depends on.
     pub(super) fn target(&self) -> Target {
         Target {
@@ -231,6 +254,17 @@ impl Device {
             tensor_cores: self.architecture() != "sm_70",
             large_tiles: self.architecture() == "sm_90a",
         }
+    }
+
+    /// Tells the kernels that run from those of other builds and architectures.
+    pub(super) fn kernels_hash(&self) -> &'static str {
+        self.inner.modules.hash()
+    }
+
+    /// Size of the cache between the multiprocessors and the memory.
+    pub(super) fn l2_cache_bytes(&self) -> Result<usize, CudaError> {
+        let bytes = attribute(self.inner.ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?;
+        Ok(bytes as usize)
     }
 
     /// The kernel of that name, loaded.
@@ -284,4 +318,33 @@ fn device_count() -> Result<u32, CudaError> {
 /// Names the call that `cust` reports an error of.
 pub(super) fn failed(call: &'static str) -> impl Fn(cust::error::CudaError) -> CudaError {
     move |error| CudaError::Driver { call, status: Status::from(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        ConvTranspose2d, Precision,
+        cuda::{Algorithm, Plan, module::tests::device},
+    };
+
+    #[test]
+    fn a_warm_device_loads_nothing_for_a_plan() {
+        let Some(device) = device("a_warm_device_loads_nothing_for_a_plan") else { return };
+        let loaded = || device.inner.modules.loaded();
+        let options = Options::default().algorithm(Algorithm::Scatter);
+        device.warm_up(options).unwrap();
+        assert_eq!(loaded(), 2, "scatter, and the kernel that the driver is tried with");
+        for precision in [Precision::F32, Precision::Tf32] {
+            let options = Options::default().precision(precision);
+            device.warm_up(options).unwrap();
+            let warm = loaded();
+            assert!(warm > 4, "gather and direct at least");
+            for channels in [1, 4, 16, 64, 128] {
+                let layer = ConvTranspose2d::builder(channels, channels, [4, 4]).stride([2, 2]).build().unwrap();
+                Plan::new(&device, &layer, Shape::batched(2, channels, [9, 9]), options).unwrap();
+            }
+            assert_eq!(loaded(), warm);
+        }
+    }
 }

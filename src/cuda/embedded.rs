@@ -8,6 +8,8 @@ use super::{architecture::Architecture, error::CudaError};
 pub(super) struct Ptx {
     /// What the compiler calls the architecture, such as `sm_80`.
     pub(super) name: &'static str,
+    /// Tells these kernels from those of another build.
+    pub(super) hash: &'static str,
     /// Each kernel's name, and the PTX of that kernel alone.
     pub(super) kernels: &'static [(&'static str, &'static str)],
 }
@@ -26,6 +28,11 @@ impl fmt::Debug for Ptx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ptx").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Whether the kernels of that hash are among those that are embedded.
+pub(super) fn includes(hash: &str) -> bool {
+    PTX.iter().any(|ptx| ptx.hash == hash)
 }
 
 /// The PTX of the newest architecture that a device runs.
@@ -90,6 +97,14 @@ mod tests {
     fn an_architecture_without_kernels_is_told_with_those_that_have_some() {
         let refusal = named("sm_75", "A GPU", (9, 0)).unwrap_err();
         assert_eq!(refusal.to_string(), "there are no kernels for \"sm_75\", only for sm_70, sm_80, sm_90a");
+    }
+
+    #[test]
+    fn every_architecture_has_a_hash_of_its_own() {
+        let hashes: std::collections::BTreeSet<_> = PTX.iter().map(|ptx| ptx.hash).collect();
+        assert_eq!(hashes.len(), PTX.len());
+        assert!(hashes.iter().all(|hash| hash.len() == 64 && includes(hash)));
+        assert!(!includes("0"));
     }
 
     #[test]

@@ -195,7 +195,7 @@ pub enum CudaError {
     /// The packed weight was made by another plan.
     #[error("the packed weight was packed by another plan")]
     ForeignWeight,
-    /// The call uses the plan's workspace, and so cannot become part of a graph.
+    /// The call uses the plan's workspace, and so cannot become part of a graph. Nothing was enqueued, and the capture goes on.
     #[error("the stream is being captured: use `forward_packed`, `forward` packs the weight into the plan's workspace")]
     Captured,
     /// The stream belongs to another context than the plan.

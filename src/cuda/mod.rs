@@ -34,9 +34,15 @@
 //! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing and waits for
 //! nothing. Work on other streams has to be ordered with events, as with any kernel. A plan is `Send + Sync`: several threads may
 //! use it at once, on as many streams. Whatever context a calling thread has is current again when a call returns.
+//!
+//! # Time
+//! The driver compiles a kernel when a plan first needs it; [`Device::warm_up`] has it done at a time of the program's choosing.
+//! [`Plan::new`] chooses by a model, at once; [`Autotune`] measures, and remembers. CUDA graphs can capture
+//! [`Plan::forward_packed`], and `forward` of a plan that packs no weight.
 
 mod algorithm;
 mod architecture;
+mod autotune;
 mod context;
 mod device;
 mod embedded;
@@ -54,6 +60,7 @@ mod tensor;
 mod workspace;
 
 pub use algorithm::Algorithm;
+pub use autotune::{Autotune, AutotuneFileError, Progress};
 pub use device::Device;
 #[cfg(feature = "emulator")]
 pub use emulated::EmulatedPlan;

@@ -66,9 +66,14 @@ impl Modules {
         self.ptx.name
     }
 
+    /// Tells the kernels from those of another build.
+    pub(super) fn hash(&self) -> &'static str {
+        self.ptx.hash
+    }
+
     /// The kernel of that name; loads it, into the current context, unless it has been asked for before.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
-        let Ptx { name: architecture, kernels } = *self.ptx;
+        let Ptx { name: architecture, kernels, .. } = *self.ptx;
         let index = kernels.iter().position(|&(kernel, _)| kernel == name);
         let index = index.ok_or(CudaError::NoKernel { name, architecture })?;
         let mut slot = self.loaded[index].lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,6 +82,12 @@ impl Modules {
             empty => empty.insert(Module::load(architecture, kernels[index].1)?),
         };
         module.kernel(name)
+    }
+
+    /// Number of kernels that are loaded.
+    #[cfg(test)]
+    pub(super) fn loaded(&self) -> usize {
+        self.loaded.iter().filter(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some()).count()
     }
 
     /// Unloads all modules, whose context must be current. Kernels of them must not be used afterwards.
@@ -209,7 +220,7 @@ fn explain(architecture: &str, ptx: &str, status: Status, log: &[u8]) -> CudaErr
 mod report;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::cuda::{Device, embedded};
 
@@ -223,7 +234,7 @@ mod tests {
         assert_eq!(log, "ptxas application ptx input, line 1");
     }
 
-    fn device(test: &str) -> Option<Device> {
+    pub(in super::super) fn device(test: &str) -> Option<Device> {
         match Device::new(0) {
             Ok(device) => Some(device),
             Err(CudaError::NoDriver(_) | CudaError::NoDevice { .. }) if !report::machine_has_gpu() => {
@@ -254,16 +265,15 @@ mod tests {
         let Some(device) = device("a_kernel_is_loaded_when_it_is_asked_for_and_once") else { return };
         let _entered = device.enter().unwrap();
         let mut modules = Modules::new(embedded::newest("", device.compute_capability()).unwrap()).unwrap();
-        let loaded = |modules: &Modules| modules.loaded.iter().filter(|slot| slot.lock().unwrap().is_some()).count();
-        assert_eq!(loaded(&modules), 1, "the one that the driver is tried with");
+        assert_eq!(modules.loaded(), 1, "the one that the driver is tried with");
         let ask = || {
             let _entered = device.enter().unwrap();
             modules.kernel("gather").unwrap();
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(ask))));
-        assert_eq!(loaded(&modules), 2);
+        assert_eq!(modules.loaded(), 2);
         modules.unload();
-        assert_eq!(loaded(&modules), 0);
+        assert_eq!(modules.loaded(), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use cust::{
 };
 
 use super::{
-    algorithm::{self, Algorithm, Task},
+    algorithm::{self, Algorithm, Task, Way},
     context::Entered,
     device::Device,
     error::CudaError,
@@ -86,7 +86,11 @@ impl<const D: usize> Plan<D> {
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
         let task = Task::new(problem.to_compute(), options.precision, device.target());
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &task)?;
+        Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?)
+    }
+
+    /// The plan that computes in a certain way. Its kernels are loaded, its tables in device memory.
+    pub(super) fn prepared(device: &Device, problem: Problem<D>, (algorithm, recipe): Way) -> Result<Self, Error> {
         let prepare = |launches: &[Launch]| {
             launches.iter().map(|launch| prepare(device, launch)).collect::<Result<Vec<Kernel>, CudaError>>()
         };
@@ -129,8 +133,7 @@ impl<const D: usize> Plan<D> {
 
     /// What the plan does, for people: the kernels and how they are used. Not meant to be parsed.
     pub fn describe(&self) -> String {
-        let kernels: Vec<&str> = self.recipe.launches.iter().map(|launch| launch.kernel).collect();
-        format!("{} {}", kernels.join(" + "), self.recipe.description).trim_end().to_owned()
+        self.recipe.describe()
     }
 
     /// The device that this plan runs on.
@@ -168,7 +171,7 @@ impl<const D: usize> Plan<D> {
     /// [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch
     /// fails, or something on this device failed before it. Nothing is enqueued then, except where one launch of several fails;
     /// [`CudaError::Captured`] if the algorithm packs its weight and `stream` is being captured into a graph: capture
-    /// [`forward_packed`](Self::forward_packed).
+    /// [`forward_packed`](Self::forward_packed), as the capture goes on.
     pub fn forward<T: Element + DeviceCopy>(
         &self,
         stream: &Stream,

@@ -76,6 +76,14 @@ pub(super) struct Operands {
     pub(super) output: u64,
 }
 
+impl Recipe {
+    /// What is done, for people: the kernels and how they are used. No two recipes for one task have the same description.
+    pub(super) fn describe(&self) -> String {
+        let kernels: Vec<&str> = self.launches.iter().map(|launch| launch.kernel).collect();
+        format!("{} {}", kernels.join(" + "), self.description).trim_end().to_owned()
+    }
+}
+
 impl Operands {
     /// With the weight being a packed one, wherever the kernels look for it.
     pub(super) fn with_packed_weight(self) -> Self {

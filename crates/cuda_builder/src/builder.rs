@@ -4,9 +4,12 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use crate::cargo;
 use crate::compiler::DeviceCompiler;
 use crate::error::Error;
+use crate::hash::hex;
 use crate::ptx::Defect;
 use crate::split::{self, KernelPtx};
 use crate::{ptx, recipe};
@@ -40,6 +43,12 @@ impl Ptx {
     /// [`Defect`] if the text has no kernels, or is not whole.
     pub fn kernels(&self) -> Result<Vec<KernelPtx>, Defect> {
         split::by_kernel(&self.text)
+    }
+
+    /// A hash of the text, in hexadecimal: tells one build of the kernels from another.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        hex(Sha256::new_with_prefix(&self.text))
     }
 }
 

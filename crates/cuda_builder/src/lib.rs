@@ -18,6 +18,7 @@ mod builder;
 mod cargo;
 mod compiler;
 mod error;
+mod hash;
 mod ptx;
 mod recipe;
 mod sources;

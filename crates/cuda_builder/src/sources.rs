@@ -1,12 +1,12 @@
 //! The source files that PTX is made from: their hash, which tells whether PTX is up to date with them.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
+use crate::hash::hex;
 
 /// Files and directories below a root. Of directories, the Rust sources and manifests count, at any depth.
 #[derive(Clone, Debug)]
@@ -39,11 +39,7 @@ impl Sources {
             add_part(&mut hasher, name.as_bytes());
             add_part(&mut hasher, &without_carriage_returns(content));
         }
-        let mut hex = String::new();
-        for byte in hasher.finalize() {
-            let _ = write!(hex, "{byte:02x}");
-        }
-        Ok(hex)
+        Ok(hex(hasher))
     }
 
     /// Has cargo run the build script again when one of the files changes, appears or disappears.

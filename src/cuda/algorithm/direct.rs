@@ -16,8 +16,14 @@ use crate::{
     },
 };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Direct, repeatable: true, worth, recipe };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Direct,
+    repeatable: true,
+    worth,
+    kernels: |_, _| vec!["direct", "direct_quads"],
+    recipe,
+    others: |_| Vec::new(),
+};
 
 /// Columns of a piece for the kernels that compute several.
 const QUAD: usize = 4;

@@ -10,8 +10,14 @@ use crate::cuda::{
     },
 };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Gather, repeatable: true, worth: |_| true, recipe };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Gather,
+    repeatable: true,
+    worth: |_| true,
+    kernels: |_, _| vec!["gather"],
+    recipe,
+    others: |_| Vec::new(),
+};
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(&task.problem)?;

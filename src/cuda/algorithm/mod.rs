@@ -97,8 +97,25 @@ struct Implementation {
     repeatable: bool,
     /// Whether `Auto` should take it for a task within the limits. Asked for by name, it runs whatever this says.
     worth: fn(&Task) -> bool,
+    /// The kernels that recipes name, except those with 64-bit indices.
+    kernels: fn(Precision, &Target) -> Vec<&'static str>,
     /// Tables and launches for a task, or which limit of the algorithm it exceeds.
     recipe: fn(&Task) -> Result<Recipe, Unsupported>,
+    /// What else it could do for a task that has a recipe, the most promising first.
+    others: fn(&Task) -> Vec<Recipe>,
+}
+
+/// A way to compute: an algorithm, and what it does.
+pub(super) type Way = (Algorithm, Recipe);
+
+impl Implementation {
+    /// Whether it may be tried in the place of the choice.
+    fn may_do(&self, wanted: Algorithm, task: &Task) -> bool {
+        match wanted {
+            Algorithm::Auto => self.repeatable && ((self.worth)(task) || task.taps_are_mostly_inside()),
+            wanted => self.algorithm == wanted,
+        }
+    }
 }
 
 /// In order of preference.
@@ -106,7 +123,7 @@ const IMPLEMENTATIONS: &[Implementation] =
     &[direct::IMPLEMENTATION, tile::IMPLEMENTATION, gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
 /// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
-pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recipe), CudaError> {
+pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
     let eligible = |candidate: &&Implementation| match wanted {
         Algorithm::Auto => candidate.repeatable && (candidate.worth)(task),
         wanted => candidate.algorithm == wanted,
@@ -121,13 +138,44 @@ pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<(Algorithm, Recip
     Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable and always worth while"))
 }
 
+/// The choice, and after it all that might be faster: the ways of the same algorithm, then those of the others, if any will do. Algorithms
+/// that try all taps are not among them where that could take for ever.
+pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError> {
+    let (chosen, recipe) = choose(wanted, task)?;
+    let mut ways = vec![(chosen, recipe)];
+    let mut rest: Vec<_> =
+        IMPLEMENTATIONS.iter().filter(|implementation| implementation.may_do(wanted, task)).collect();
+    rest.sort_by_key(|implementation| (implementation.algorithm != chosen, !(implementation.worth)(task)));
+    for Implementation { algorithm, recipe, others, .. } in rest {
+        if *algorithm != chosen {
+            let Ok(recipe) = recipe(task) else { continue };
+            ways.push((*algorithm, recipe));
+        }
+        ways.extend(others(task).into_iter().map(|recipe| (*algorithm, recipe)));
+    }
+    Ok(ways)
+}
+
+/// The kernels that an algorithm may take in some precision, except those with 64-bit indices; those of all repeatable ones for `Auto`.
+pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) -> Vec<&'static str> {
+    let wanted = |candidate: &&Implementation| match wanted {
+        Algorithm::Auto => candidate.repeatable,
+        wanted => candidate.algorithm == wanted,
+    };
+    IMPLEMENTATIONS.iter().filter(wanted).flat_map(|candidate| (candidate.kernels)(precision, target)).collect()
+}
+
 /// What each algorithm would do, in each precision and with either width of indices.
 #[cfg(test)]
 pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> {
     let tasks = [Precision::F32, Precision::Tf32].into_iter().flat_map(|precision| {
         [false, true].map(|wide| Task { wide, ..Task::new(*problem, precision, Target::EMULATED) })
     });
-    tasks.flat_map(|task| IMPLEMENTATIONS.iter().map(move |implementation| (implementation.recipe)(&task).unwrap()))
+    tasks.flat_map(|task| {
+        IMPLEMENTATIONS.iter().flat_map(move |Implementation { recipe, others, .. }| {
+            [recipe(&task).unwrap()].into_iter().chain(others(&task))
+        })
+    })
 }
 
 /// The recipe that `docs/kernels.md` shows.
@@ -138,7 +186,7 @@ mod pointwise;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose2d, Shape};
+    use crate::{ConvTranspose2d, Shape, cuda::embedded};
 
     #[test]
     fn the_document_shows_the_recipe_that_compiles() {
@@ -162,6 +210,83 @@ mod tests {
         let problem = huge.problem(Shape::batched(1, 1, [1, 2])).unwrap().to_3d();
         let task = Task::new(problem, Precision::F32, Target::EMULATED);
         assert_eq!(choose(Algorithm::Auto, &task).unwrap().0, Algorithm::Gather);
+    }
+
+    fn task(channels: usize, groups: usize, kernel: usize, precision: Precision, target: Target) -> Task {
+        let layer = ConvTranspose2d::builder(channels, channels, [4, kernel]).stride([2, 2]).groups(groups);
+        let problem = layer.build().unwrap().problem(Shape::batched(2, channels, [9, 11])).unwrap();
+        Task::new(problem.to_3d(), precision, target)
+    }
+
+    #[test]
+    fn the_choice_comes_first_and_what_is_like_it_next() {
+        let algorithms = |wanted, channels, groups, kernel| -> Vec<Algorithm> {
+            let task = task(channels, groups, kernel, Precision::F32, Target::EMULATED);
+            let ways = ways(wanted, &task).unwrap();
+            let (algorithm, recipe) = choose(wanted, &task).unwrap();
+            assert_eq!((ways[0].0, ways[0].1.describe()), (algorithm, recipe.describe()));
+            let mut algorithms: Vec<_> = ways.iter().map(|(algorithm, _)| *algorithm).collect();
+            algorithms.dedup();
+            algorithms
+        };
+        use Algorithm::{Auto, Direct, Gather, Scatter, Tile};
+        assert_eq!(algorithms(Auto, 64, 1, 4), [Tile, Gather, Direct], "what is not worth while comes last");
+        assert_eq!(algorithms(Auto, 64, 64, 4), [Direct, Tile, Gather]);
+        assert_eq!(algorithms(Auto, 4, 4, 1000), [Gather], "nobody tries a thousand taps that lie outside");
+        for wanted in [Direct, Gather, Scatter, Tile] {
+            assert_eq!(algorithms(wanted, 64, 1, 4), [wanted]);
+        }
+    }
+
+    #[test]
+    fn all_ways_have_descriptions_of_their_own() {
+        for (channels, groups, kernel) in [(64, 1, 4), (64, 8, 3), (8, 1, 16), (24, 1, 1)] {
+            for precision in [Precision::F32, Precision::Tf32] {
+                let ways = ways(Algorithm::Auto, &task(channels, groups, kernel, precision, Target::EMULATED)).unwrap();
+                let descriptions: std::collections::BTreeSet<_> =
+                    ways.iter().map(|(_, recipe)| recipe.describe()).collect();
+                assert_eq!(descriptions.len(), ways.len());
+                assert!(ways.len() > 3, "some cuts, direct and gather");
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_to_load_are_those_that_recipes_name() {
+        let older = Target { large_tiles: false, ..Target::EMULATED };
+        let oldest = Target { tensor_cores: false, ..older };
+        for (precision, target) in [Precision::F32, Precision::Tf32]
+            .into_iter()
+            .flat_map(|p| [Target::EMULATED, older, oldest].map(|t| (p, t)))
+        {
+            for Implementation { algorithm, kernels, recipe, others, .. } in IMPLEMENTATIONS {
+                let task = task(8, 2, 4, precision, target);
+                let Ok(recipe) = recipe(&task) else {
+                    assert_eq!(kernels(precision, &target), [""; 0], "{algorithm} has no recipe");
+                    continue;
+                };
+                for recipe in [recipe].into_iter().chain(others(&task)) {
+                    for launch in recipe.pack.iter().chain(&recipe.launches) {
+                        assert!(kernels(precision, &target).contains(&launch.kernel), "{}", launch.kernel);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_kernels_to_load_are_there() {
+        for (capability, tensor_cores, large_tiles) in
+            [((7, 0), false, false), ((8, 0), true, false), ((9, 0), true, true)]
+        {
+            let target = Target { tensor_cores, large_tiles, ..Target::EMULATED };
+            let embedded = embedded::newest("", capability).unwrap();
+            for wanted in [Algorithm::Auto, Algorithm::Scatter] {
+                for name in [Precision::F32, Precision::Tf32].iter().flat_map(|&p| kernels(wanted, p, &target)) {
+                    assert!(embedded.kernels.iter().any(|&(kernel, _)| kernel == name), "{name}, {capability:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,8 +10,14 @@ use crate::cuda::{
     },
 };
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Scatter, repeatable: false, worth: |_| true, recipe };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Scatter,
+    repeatable: false,
+    worth: |_| true,
+    kernels: |_, _| vec!["fill_bias", "scatter"],
+    recipe,
+    others: |_| Vec::new(),
+};
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(&task.problem)?;

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{
-    Task,
+    Target, Task,
     layout::{Cut, Layout},
     tables::{Tables, input_ring, tap_groups},
 };
@@ -44,10 +44,19 @@ const STORE_LATENCY: f64 = 1500.0;
 
 /// The cheapest layout for a task with its tables, or why there is none.
 pub(super) fn cut(task: &Task) -> Result<(Layout, Tables), Unsupported> {
-    candidates(task)?
-        .into_iter()
-        .find_map(|layout| fitting(task, &layout).map(|tables| (layout, tables)))
-        .ok_or(Unsupported::NoTile)
+    cuts_that_fit(task)?.next().ok_or(Unsupported::NoTile)
+}
+
+/// The layouts that fit, with their tables, the cheapest first.
+pub(super) fn cuts_that_fit(task: &Task) -> Result<impl Iterator<Item = (Layout, Tables)>, Unsupported> {
+    let layouts = candidates(task)?.into_iter();
+    Ok(layouts.filter_map(|layout| fitting(task, &layout).map(|tables| (layout, tables))))
+}
+
+/// The kernels that a device has for a precision.
+pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<Item = &'static Variant> {
+    let split = precision == Precision::F32;
+    tile::VARIANTS.iter().filter(move |variant| variant.split == split && (target.large_tiles || !variant.large))
 }
 
 /// The layouts worth a thought, the cheapest first.
@@ -94,12 +103,10 @@ fn check(problem: &Problem<3>) -> Result<(), Unsupported> {
 /// All cuts worth a thought.
 fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let problem = &task.problem;
-    let split = task.precision == Precision::F32;
     let positions = phases.each_ref().map(|phases| phases[0].positions);
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let mut cuts = Vec::new();
-    let exists = |variant: &&Variant| variant.split == split && (task.target.large_tiles || !variant.large);
-    for variant in tile::VARIANTS.iter().filter(exists) {
+    for variant in variants(task.precision, &task.target) {
         let boxes = boxes(problem, positions, tile::ROWS);
         for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
             for &extents in &boxes {

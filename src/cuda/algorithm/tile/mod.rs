@@ -7,7 +7,8 @@ mod tables;
 use bytemuck::Zeroable;
 use conv_transpose_kernels::tile::{self, Run};
 
-use super::{Algorithm, Implementation, Task};
+use super::{Algorithm, Implementation, Target, Task};
+use crate::Precision;
 use crate::cuda::{
     error::Unsupported,
     parameters::check_limits,
@@ -19,8 +20,25 @@ use crate::cuda::{
 use layout::Layout;
 use tables::Tables;
 
-pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { algorithm: Algorithm::Tile, repeatable: true, worth: Task::taps_are_mostly_inside, recipe };
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Tile,
+    repeatable: true,
+    worth: Task::taps_are_mostly_inside,
+    kernels,
+    recipe,
+    others,
+};
+
+/// The most cuts that are measured besides the cheapest one.
+const MOST_OTHERS: usize = 15;
+
+fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
+    if !target.tensor_cores {
+        return Vec::new();
+    }
+    let tiles = choice::variants(precision, target).map(|variant| variant.kernel);
+    tiles.chain([pack_kernel(precision == Precision::F32)]).collect()
+}
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     if !task.target.tensor_cores {
@@ -31,11 +49,22 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(recipe_for(task, &layout, &tables))
 }
 
+/// The recipes of the next cheapest cuts.
+fn others(task: &Task) -> Vec<Recipe> {
+    let cuts = choice::cuts_that_fit(task).into_iter().flatten().skip(1).take(MOST_OTHERS);
+    cuts.map(|(layout, tables)| recipe_for(task, &layout, &tables)).collect()
+}
+
+/// The kernel that packs the weight, for factors that are split in two or not.
+fn pack_kernel(split: bool) -> &'static str {
+    if split { "pack_split" } else { "pack_tf32" }
+}
+
 fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
     let packing = tables.packing(&task.problem, layout);
     let split = layout.cut.variant.split;
     let pack = Launch::per_element(
-        if split { "pack_split" } else { "pack_tf32" },
+        pack_kernel(split),
         packing.words.into(),
         vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight],
     );

@@ -1,0 +1,181 @@
+//! Decisions in a file: JSON that people can read, with a line that says what it is.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process,
+};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::case::{Case, Choice};
+
+/// What the file says that it is. Another arrangement of its contents has another number.
+const FORMAT: &str = "conv-transpose autotune 1";
+
+/// Why the decisions of an [`Autotune`](super::Autotune) cannot be saved or loaded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AutotuneFileError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file does not hold the decisions of an autotune, or is damaged.
+    #[error("{} is no file of an autotune, or is damaged: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What was expected, and where.
+        source: serde_json::Error,
+    },
+    /// The file says that it is something else, such as that of another version of the library.
+    #[error("{} is {found:?}, not {FORMAT:?}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What it says that it is.
+        found: String,
+    },
+}
+
+/// The beginning of the file, which tells whether the rest can be read.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Contents {
+    format: String,
+    decisions: Vec<Decision>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Decision {
+    case: Case,
+    choice: Choice,
+}
+
+/// Writes the file as a whole: whoever reads it meanwhile finds the former one.
+pub(super) fn save(path: &Path, decisions: &BTreeMap<Case, Choice>) -> Result<(), AutotuneFileError> {
+    let decision = |(case, choice): (&Case, &Choice)| Decision { case: case.clone(), choice: choice.clone() };
+    let contents = Contents { format: FORMAT.to_owned(), decisions: decisions.iter().map(decision).collect() };
+    let text = serde_json::to_string_pretty(&contents).expect("text and numbers can be written as JSON");
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", process::id()));
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    written.map_err(|source| {
+        // What is left of a failure is of no use; that it cannot be removed does not matter.
+        let _ = fs::remove_file(&beside);
+        AutotuneFileError::Write { path: path.to_owned(), source }
+    })
+}
+
+/// Reads the decisions that this build of the library can use.
+pub(super) fn load(path: &Path) -> Result<BTreeMap<Case, Choice>, AutotuneFileError> {
+    let text = fs::read_to_string(path).map_err(|source| AutotuneFileError::Read { path: path.to_owned(), source })?;
+    let damaged = |source| AutotuneFileError::Damaged { path: path.to_owned(), source };
+    let Head { format } = serde_json::from_str(&text).map_err(damaged)?;
+    if format != FORMAT {
+        return Err(AutotuneFileError::Format { path: path.to_owned(), found: format });
+    }
+    let Contents { decisions, .. } = serde_json::from_str(&text).map_err(damaged)?;
+    let decisions = decisions.into_iter().map(|Decision { case, choice }| (case, choice));
+    Ok(decisions.filter(|(case, _)| case.is_current()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::case::tests::{gpu, task},
+        *,
+    };
+    use crate::{Precision, cuda::Algorithm};
+
+    fn decisions() -> BTreeMap<Case, Choice> {
+        let case = |batch| Case::new(gpu(), Algorithm::Auto, &task(batch, 2, Precision::F32));
+        let choice = |way| Choice::of(Algorithm::Tile, way);
+        BTreeMap::from([(case(1), choice("tile_8x4_f32 on 1x1x4x8 positions")), (case(2), choice("gather"))])
+    }
+
+    /// The text of a file with those decisions, changed.
+    fn load_changed(from: &str, to: &str) -> Result<BTreeMap<Case, Choice>, AutotuneFileError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("changed.json");
+        save(&path, &decisions()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        load(&path)
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tuned.json");
+        for decisions in [BTreeMap::new(), decisions()] {
+            save(&path, &decisions).unwrap();
+            assert_eq!(load(&path).unwrap(), decisions);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn decisions_of_another_version_or_other_kernels_are_left_out() {
+        let version = format!("\"library\": \"{}\"", env!("CARGO_PKG_VERSION"));
+        assert_eq!(load_changed(&version, "\"library\": \"0.0.1\"").unwrap().len(), 1);
+        assert_eq!(load_changed("\"kernels\": \"", "\"kernels\": \"0").unwrap().len(), 1);
+        assert_eq!(load_changed("\"kernels\"", "\"kernels\"").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        for (from, to) in [("\"choice\"", "\"chance\""), ("{", ""), ("\"batch\": 1", "\"batch\": -1")] {
+            let error = load_changed(from, to).unwrap_err();
+            assert!(matches!(error, AutotuneFileError::Damaged { .. }), "{error}");
+            assert!(error.to_string().contains("changed.json is no file of an autotune, or is damaged: "), "{error}");
+            assert!(error.to_string().contains(" at line "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cut.json");
+        save(&path, &decisions()).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        for length in [0, 1, text.len() / 2, text.len() - 1] {
+            fs::write(&path, &text[..length]).unwrap();
+            assert!(matches!(load(&path), Err(AutotuneFileError::Damaged { .. })), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn another_format_is_named() {
+        let error = load_changed(FORMAT, "conv-transpose autotune 9").unwrap_err();
+        assert!(matches!(&error, AutotuneFileError::Format { found, .. } if found.ends_with('9')), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_and_a_place_that_cannot_be_written_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("none").join("tuned.json");
+        assert!(matches!(load(&missing), Err(AutotuneFileError::Read { path, .. }) if path == missing));
+        assert!(matches!(save(&missing, &decisions()), Err(AutotuneFileError::Write { path, .. }) if path == missing));
+    }
+}

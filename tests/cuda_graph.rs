@@ -1,0 +1,183 @@
+//! CUDA graphs: what `forward_packed` and `forward` enqueue is captured, and computes the same when the graph is replayed.
+#![cfg(feature = "cuda")]
+
+mod gpu;
+
+use std::ptr;
+
+use conv_transpose::{
+    ConvTranspose2d, Error, Precision, Shape, Tensor,
+    cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, PackedWeight, Plan, Unsupported},
+};
+use cust::{
+    memory::{AsyncCopyDestination, DeviceBuffer},
+    stream::{Stream, StreamFlags},
+    sys::{self, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus},
+};
+
+/// What was captured, ready to be replayed.
+struct Graph(sys::CUgraphExec);
+
+impl Graph {
+    /// Captures what `enqueue` puts on the case's stream. Other threads of this process may allocate meanwhile; this one may not.
+    fn capture(case: &mut Case, enqueue: impl FnOnce(&mut Case)) -> Self {
+        let stream = case.stream.as_inner();
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is alive; nothing is being captured from it.
+        check(unsafe { sys::cuStreamBeginCapture_v2(stream, mode) });
+        enqueue(case);
+        let (mut graph, mut executable) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the capture began on this thread; writes one handle.
+        check(unsafe { sys::cuStreamEndCapture(stream, &mut graph) });
+        // SAFETY: the graph is alive, and destroyed once: an executable graph does not need it any more.
+        unsafe {
+            check(sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0));
+            check(sys::cuGraphDestroy(graph));
+        }
+        Self(executable)
+    }
+
+    fn launch(&self, stream: &Stream) {
+        // SAFETY: both are alive; the tests keep the memory that the graph uses until it has run.
+        check(unsafe { sys::cuGraphLaunch(self.0, stream.as_inner()) });
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: dropped once.
+        check(unsafe { sys::cuGraphExecDestroy(self.0) });
+    }
+}
+
+fn check(result: CUresult) {
+    assert_eq!(result, CUresult::CUDA_SUCCESS);
+}
+
+fn capture_status(stream: &Stream) -> CUstreamCaptureStatus {
+    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the stream is alive; writes one value.
+    check(unsafe { sys::cuStreamIsCapturing(stream.as_inner(), &mut status) });
+    status
+}
+
+/// Fractions, different for each seed: another order of their sum would round differently.
+fn fractions(shape: Shape<2>, seed: u64) -> Tensor<f32, 2> {
+    let mut tensor = gpu::whole_numbers(shape, seed);
+    tensor.as_mut_slice().iter_mut().for_each(|value| *value /= 7.0);
+    tensor
+}
+
+/// A plan with tensors that a graph can be captured for.
+struct Case {
+    device: Device,
+    stream: Stream,
+    plan: Plan<2>,
+    weight: DeviceTensor<f32, 2>,
+    bias: DeviceBuffer<f32>,
+    input: DeviceTensor<f32, 2>,
+    output: DeviceTensor<f32, 2>,
+}
+
+impl Case {
+    /// `None` if the device does not have the algorithm.
+    fn new(device: &Device, algorithm: Algorithm, precision: Precision) -> Option<Self> {
+        let layer = ConvTranspose2d::builder(24, 20, [4, 3]).stride([2, 3]).padding([1, 0]).groups(2).build().unwrap();
+        let options = Options::default().algorithm(algorithm).precision(precision);
+        let plan = match Plan::new(device, &layer, Shape::batched(3, 24, [13, 17]), options) {
+            Err(Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTensorCores, .. })) => return None,
+            plan => plan.unwrap(),
+        };
+        Some(Self {
+            device: device.clone(),
+            stream: Stream::new(StreamFlags::NON_BLOCKING, None).unwrap(),
+            weight: device.upload(&fractions(layer.weight_shape(), 1)).unwrap(),
+            bias: device.upload_slice(&[0.3; 20]).unwrap(),
+            input: device.zeroed(plan.problem().input_shape()).unwrap(),
+            output: device.zeroed(plan.output_shape()).unwrap(),
+            plan,
+        })
+    }
+
+    fn pack(&self) -> PackedWeight<2> {
+        self.plan.pack_weight(&self.stream, &self.weight).unwrap()
+    }
+
+    fn forward(&mut self) -> Result<(), Error> {
+        self.plan.forward(&self.stream, &self.input, &self.weight, Some(&self.bias), &mut self.output)
+    }
+
+    fn forward_packed(&mut self, weight: &PackedWeight<2>) {
+        self.plan.forward_packed(&self.stream, &self.input, weight, Some(&self.bias), &mut self.output).unwrap();
+    }
+
+    /// Replays the graph with one input after the other; each time the result is that of an ordinary call, to the bit.
+    fn check_replays(&mut self, graph: &Graph) {
+        for seed in 10..15 {
+            let fresh = self.device.upload(&fractions(self.input.shape(), seed)).unwrap();
+            let replayed = self.run_on(&fresh, |case| graph.launch(&case.stream));
+            let ordinary = self.run_on(&fresh, |case| case.forward().unwrap());
+            assert_eq!(replayed, ordinary, "{} with input {seed}", self.plan.describe());
+        }
+    }
+
+    /// The bits of the output after `run`, with that input. Before, they are those of a NaN.
+    fn run_on(&mut self, fresh: &DeviceTensor<f32, 2>, run: impl FnOnce(&mut Self)) -> Vec<u32> {
+        // SAFETY: the tensors live until the download has waited for the stream.
+        unsafe {
+            self.input.buffer_mut().async_copy_from(fresh.buffer(), &self.stream).unwrap();
+            self.output.buffer_mut().set_8_async(0xff, &self.stream).unwrap();
+        }
+        run(self);
+        let output = self.output.download(&self.stream).unwrap();
+        assert!(output.as_slice().iter().all(|value| !value.is_nan()), "an element was not written");
+        output.as_slice().iter().map(|value| value.to_bits()).collect()
+    }
+}
+
+const TASKS: [(Algorithm, Precision); 4] = [
+    (Algorithm::Tile, Precision::F32),
+    (Algorithm::Tile, Precision::Tf32),
+    (Algorithm::Direct, Precision::F32),
+    (Algorithm::Gather, Precision::F32),
+];
+
+#[test]
+fn a_graph_of_forward_packed_computes_the_same() {
+    let Some(device) = gpu::device("a_graph_of_forward_packed_computes_the_same") else { return };
+    for (algorithm, precision) in TASKS {
+        let Some(mut case) = Case::new(&device, algorithm, precision) else { continue };
+        let weight = case.pack();
+        case.stream.synchronize().unwrap();
+        let graph = Graph::capture(&mut case, |case| case.forward_packed(&weight));
+        case.check_replays(&graph);
+        // A graph runs on other streams than the one that it was captured from.
+        case.stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        case.check_replays(&graph);
+    }
+}
+
+#[test]
+fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
+    let Some(device) = gpu::device("a_graph_of_forward_computes_the_same_where_no_weight_is_packed") else { return };
+    for algorithm in [Algorithm::Direct, Algorithm::Gather] {
+        let mut case = Case::new(&device, algorithm, Precision::F32).unwrap();
+        let graph = Graph::capture(&mut case, |case| case.forward().unwrap());
+        case.check_replays(&graph);
+    }
+}
+
+#[test]
+fn forward_that_packs_is_refused_and_the_capture_goes_on() {
+    let Some(device) = gpu::device("forward_that_packs_is_refused_and_the_capture_goes_on") else { return };
+    let Some(mut case) = Case::new(&device, Algorithm::Tile, Precision::F32) else { return };
+    let weight = case.pack();
+    case.stream.synchronize().unwrap();
+    let graph = Graph::capture(&mut case, |case| {
+        let refusal = case.forward().unwrap_err();
+        assert!(matches!(refusal, Error::Cuda(CudaError::Captured)), "{refusal}");
+        assert_eq!(capture_status(&case.stream), CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE);
+        case.forward_packed(&weight);
+    });
+    case.check_replays(&graph);
+}

@@ -100,11 +100,6 @@ impl Table {
         Self(rows)
     }
 
-    /// Appends such entries.
-    pub(super) fn extend<T: Pod>(&mut self, entries: &[T]) {
-        self.0.extend(Self::new(entries).0);
-    }
-
     pub(super) fn rows(&self) -> &[[u32; 4]] {
         &self.0
     }

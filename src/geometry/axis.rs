@@ -80,7 +80,7 @@ impl Axis {
 }
 
 /// The greatest common divisor of two positive numbers.
-fn gcd(mut a: usize, mut b: usize) -> usize {
+pub(crate) fn gcd(mut a: usize, mut b: usize) -> usize {
     while b != 0 {
         (a, b) = (b, a % b);
     }

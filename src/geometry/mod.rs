@@ -10,6 +10,7 @@ mod layer;
 mod problem;
 mod shape;
 
+pub(crate) use axis::gcd;
 pub use axis::{Axis, Phase};
 pub use error::{Argument, GeometryError};
 pub use layer::{AutoPad, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeBuilder};

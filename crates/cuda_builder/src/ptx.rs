@@ -33,11 +33,17 @@ pub(crate) fn finish(text: &str) -> Result<String, Defect> {
     check_functions(text)?;
     check_arrays(text)?;
     let mut bounds = read_bounds(text);
-    let finished = write_bounds(text, &mut bounds)?;
+    let finished = raise_version(&write_bounds(text, &mut bounds)?);
     match bounds.into_keys().next() {
         Some(unused) => Err(Defect::UnknownKernel(unused.to_owned())),
         None => Ok(finished),
     }
+}
+
+/// rustc declares the language version that came with the architecture. That of sm_80 lacks one of its instructions, waiting for a
+/// phase of a memory barrier by parity, which the next version has.
+fn raise_version(text: &str) -> String {
+    text.replacen("\n.version 7.0\n", "\n.version 7.1\n", 1)
 }
 
 fn check_functions(text: &str) -> Result<(), Defect> {
@@ -117,6 +123,13 @@ mod tests {
     use super::*;
 
     const KERNEL: &str = ".visible .entry fill(\n\t.param .u32 fill_param_0\n)\n{\n\tret;\n}\n";
+
+    #[test]
+    fn only_the_version_of_sm_80_is_raised() {
+        let of = |version: &str| format!("//\n\n.version {version}\n.target sm_80\n");
+        assert_eq!(raise_version(&of("7.0")), of("7.1"));
+        assert_eq!(raise_version(&of("8.0")), of("8.0"));
+    }
 
     #[test]
     fn text_without_marks_stays_as_it_is() {

@@ -11,7 +11,7 @@
 //! that use the data, and one at which those that bring data wait until the slot is empty. These wait with the opposite
 //! parity, by which they find a new barrier as if a phase were complete already.
 //!
-//! To wait takes PTX 7.1, and sm_80 alone gives 7.0: kernels for it want the compiler's `-Ctarget-feature=+ptx71`.
+//! To wait takes PTX 7.1, and rustc gives 7.0 for sm_80: `cuda_builder` raises it.
 //!
 //! ```
 //! use cuda_std::mbarrier::Mbarrier;

@@ -10,18 +10,11 @@ mod mma;
 mod wgmma;
 
 #[cfg(not(cuda_arch = "sm_90a"))]
-pub(super) use mma::{Accumulators, Weights};
+pub(super) use mma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 #[cfg(cuda_arch = "sm_90a")]
-pub(super) use wgmma::{Accumulators, Weights};
+pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 
 use super::unrolled::unrolled;
-
-/// Makes what this thread copied to shared memory visible to the tensor cores, before a barrier.
-#[inline(always)]
-pub(super) fn publish() {
-    #[cfg(cuda_arch = "sm_90a")]
-    cuda_std::tensor_core::fence_async_proxy();
-}
 
 /// Gives this thread the registers that the producers give up.
 ///
@@ -30,10 +23,10 @@ pub(super) fn publish() {
 #[inline(always)]
 pub(super) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
-    // SAFETY: the caller's promise. Two times 232 and 40 are three times 168, with which the block was launched; to ask for more would be
+    // SAFETY: the caller's promise. Two times 224 and 56 are three times 168, with which the block was launched; to ask for more would be
     // to wait for ever.
     unsafe {
-        cuda_std::thread::set_registers_more::<232>();
+        cuda_std::thread::set_registers_more::<224>();
     }
 }
 
@@ -46,7 +39,7 @@ pub(super) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        cuda_std::thread::set_registers_fewer::<40>();
+        cuda_std::thread::set_registers_fewer::<56>();
     }
 }
 

@@ -7,17 +7,17 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::index::Divisor;
 
-/// The most accumulator slots of a kernel.
-pub const MOST_SLOTS: usize = 8;
+/// Taps along the axis of rows that a run may take together, if it takes more than one.
+pub const ROW_TAPS: u32 = 3;
 
-/// The most taps of a dense run.
-pub const MOST_TAPS: u32 = 3;
+/// The most neighbouring taps along x that a run takes.
+pub const MOST_NEIGHBOURS: u32 = 3;
 
 /// One problem cut into tiles. Positions are counted per phase: those of a phase are neighbours, whatever the stride.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Tiling {
-    /// Tiles of output channels of a group, as a divisor of the block index: the fastest.
+    /// Tiles of output channels of a group, as a divisor of the number of a job: the fastest.
     pub channel_tiles: Divisor,
     /// Passes, the next fastest.
     pub passes: Divisor,
@@ -41,8 +41,10 @@ pub struct Tiling {
     pub halo_y: Divisor,
     /// Staged input slices of a sample.
     pub halo_z: Divisor,
-    /// Slots that are neighbours in an output row.
+    /// Places of a pass that are neighbours in an output row.
     pub interleaved: Divisor,
+    /// Phases that share the columns of the matrix.
+    pub column_phases: Divisor,
     /// Blocks, as a divisor. Each does one job after the other.
     pub workers: Divisor,
     /// Elements of one input channel.
@@ -57,7 +59,7 @@ pub struct Tiling {
     pub tile: [u32; 4],
     /// Positions of a tile that exist: the product of the box's extents. At most the rows of the matrix product.
     pub positions: u32,
-    /// Distance of the box's positions along z: interleaved slots lie between them.
+    /// Distance of the box's positions along z: rows that are slots lie between them.
     pub step_z: u32,
     /// Distance of the box's positions along y.
     pub step_y: u32,
@@ -75,14 +77,16 @@ pub struct Tiling {
     pub out_per_group: u32,
     /// Words of a staged input row.
     pub pitch: u32,
-    /// Words of one staged channel: 8 or 24 modulo 32, so that four channels times eight positions fall on different banks.
+    /// Words of one staged channel: 8 or 24 modulo 32, so that what the lanes of a warp load falls on different banks.
     pub channel_words: u32,
     /// Groups of words that are copied together: 4 where all input rows are aligned to 16 bytes, otherwise 1.
     pub copy_words: u32,
     /// Copies of a staged channel.
     pub copies: u32,
-    /// Output channels of a tile.
+    /// Output channels of a tile: eight for each block of columns that its phases share.
     pub tile_channels: u32,
+    /// Blocks of eight columns that are used.
+    pub used_blocks: u32,
     /// Channels of a stage, a multiple of 8.
     pub stage_channels: u32,
     /// Stages: the input channels of a group, divided.
@@ -91,25 +95,51 @@ pub struct Tiling {
     pub stage_slabs: u32,
     /// Stages of the input that are kept.
     pub input_ring: u32,
+    /// Chunks of the weight that are kept.
+    pub weight_ring: u32,
     /// Bytes of a staged input.
     pub input_bytes: u32,
     /// Bytes of a staged chunk of the weight.
     pub weight_bytes: u32,
-    /// Where in shared memory the staged inputs begin, in bytes.
+    /// Where in shared memory the offsets of the staged input's elements are, in bytes.
+    pub offsets_start: u32,
+    /// From one row of fragments to the next in the staged input, in bytes.
+    pub row_step: u32,
+    /// Where the staged inputs begin.
     pub input_start: u32,
     /// Where the staged weights begin.
     pub weight_start: u32,
-    /// Where the staged output begins.
+    /// Where the places of the teams' outputs begin.
+    pub places_start: u32,
+    /// Where the biases of the teams' channels begin.
+    pub bias_start: u32,
+    /// Where the staged outputs of the teams begin.
     pub output_start: u32,
+    /// Bytes of a team's staged output.
+    pub output_bytes: u32,
+    /// Places of a pass: what it writes for each position.
+    pub places: u32,
+    /// Blocks of columns that are staged for output at a time, a multiple of the phases that share the columns.
+    pub slice_blocks: u32,
+    /// Words from one matrix of a staged output channel to the next.
+    pub plane_words: u32,
+    /// Words from one channel of a staged output to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
+    pub staged_words: u32,
+    /// Rows of a pass in the table.
+    pub pass_rows: u32,
     /// The first row of the table of chunks.
     pub first_chunk_row: u32,
     /// The first row of the table of runs.
     pub first_run_row: u32,
     /// Passes over tiles of positions and output channels.
     pub jobs: u32,
+    /// Jobs of a block, at most.
+    pub rounds: u32,
+    /// Zero.
+    pub padding: u32,
 }
 
-/// What a block does for the positions of its tile: some phases.
+/// What a block does for the positions of its tile: some phases. In the table, its places follow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Pass {
@@ -119,66 +149,77 @@ pub struct Pass {
     pub chunks: u32,
     /// The first chunk.
     pub first_chunk: u32,
+    /// The first run. Runs of a pass follow one another.
+    pub first_run: u32,
     /// The first slab within the slabs of a stage.
     pub first_slab: u32,
     /// Zero.
-    pub padding: [u32; 2],
-    /// For each slot: the output position of position 0, outermost first, and whether it is used.
-    pub slots: [[u32; 4]; MOST_SLOTS],
+    pub padding: u32,
+}
+
+/// What a pass writes for each position: an output element of some phase.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
+pub struct OutputPlace {
+    /// Where it lies for position 0, outermost first.
+    pub origin: [u32; 3],
+    /// The matrix that has its value: the slot times the phases that share the columns, plus the phase. Or [`OutputPlace::BIAS`], or
+    /// [`OutputPlace::NONE`].
+    pub source: u32,
+}
+
+impl OutputPlace {
+    /// The element has no taps: its value is the bias.
+    pub const BIAS: u32 = u32::MAX - 1;
+
+    /// There is no such element.
+    pub const NONE: u32 = u32::MAX;
 }
 
 /// Runs whose weights are staged together.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Chunk {
-    /// The first run.
-    pub first_run: u32,
-    /// Number of runs.
-    pub runs: u32,
     /// The first slab within the slabs of the pass.
     pub first_slab: u32,
-    /// Number of slabs, and [`Chunk::PROMOTE`].
+    /// Number of slabs.
     pub slabs: u32,
+    /// Zero.
+    pub padding: [u32; 2],
 }
 
-impl Chunk {
-    /// Added to the number of slabs: after this chunk the partial sums are moved out of the tensor cores.
-    pub const PROMOTE: u32 = 1 << 31;
-}
-
-/// Steps in equal distances. There are two kinds.
+/// What is multiplied in a row. Slots are neighbouring rows of the output.
 ///
-/// In a *dense* run, slots are neighbouring rows. A step takes as many fragments as there are slots and taps, less one, each a row
-/// further on; fragment `u` is multiplied by tap `j` for slot `u - j`. The slabs of the taps follow one another.
-///
-/// In a *sparse* run, a step takes one fragment, and which slots it contributes to by which slab is listed.
+/// Of each input row, the fragments of up to [`MOST_NEIGHBOURS`] neighbouring taps along x are loaded together. Those of row `u` are
+/// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by tap along x, then by
+/// tap along the axis of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct Run {
     /// Where the first fragment begins in the staged input, in bytes.
     pub offset: u32,
-    /// From one step to the next, in bytes.
-    pub offset_step: i32,
-    /// Number of steps.
-    pub steps: u32,
-    /// From the slabs of a step to those of the next, in units of 16 bytes.
-    pub slab_step: i32,
-    /// Taps of a dense run, 1 to [`MOST_TAPS`]; 0 for a sparse run.
-    pub taps: u32,
-    /// In a dense run, from one fragment of a step to the next, in bytes.
-    pub row_step: u32,
-    /// In a dense run, where the first slab begins in the staged weights, in units of 16 bytes.
+    /// Where the first slab begins in the staged weights, in units of 16 bytes.
     pub first_slab: u32,
-    /// Zero.
-    pub padding: u32,
-    /// In a sparse run, for each slot where its first slab begins in the staged weights, in units of 16 bytes; [`Run::NO_SLAB`] if the
-    /// fragments do not contribute to it.
-    pub slabs: [u16; MOST_SLOTS],
+    /// Taps along x, 1 to [`MOST_NEIGHBOURS`].
+    pub neighbours: u16,
+    /// Taps along the axis of rows: 1 or [`ROW_TAPS`].
+    pub taps: u16,
+    /// [`Run::ALIGNED`] and what follows it.
+    pub flags: u32,
 }
 
 impl Run {
-    /// Marks a slot that gets nothing.
-    pub const NO_SLAB: u16 = u16::MAX;
+    /// A lane's two positions are neighbours, the first one at an even word.
+    pub const ALIGNED: u32 = 1;
+
+    /// The last run of a chunk.
+    pub const ENDS_CHUNK: u32 = 2;
+
+    /// The last run of a stage.
+    pub const ENDS_STAGE: u32 = 4;
+
+    /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
+    pub const PROMOTES: u32 = 8;
 }
 
 /// Rows of a table entry.
@@ -198,6 +239,8 @@ pub struct Packing {
     pub channel_tiles: Divisor,
     /// Words of a slab: eight input channels by the output channels of a tile.
     pub slab_words: Divisor,
+    /// Phases that share the columns of a tile.
+    pub column_phases: Divisor,
     /// Input channels of a group.
     pub in_per_group: u32,
     /// Output channels of a group.
@@ -212,14 +255,19 @@ pub struct Packing {
     pub words: u32,
 }
 
-/// Which weights a slab holds: eight input channels times the output channels of a tile.
+/// Which weights a slab holds, for one of the phases that share its columns: eight input channels times output channels of the tile.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Slab {
-    /// The kernel element.
+    /// The kernel element, or [`Slab::NO_TAP`].
     pub tap: u32,
     /// The first input channel within its stage.
     pub channel: u32,
     /// Zero.
     pub padding: [u32; 2],
+}
+
+impl Slab {
+    /// The phase has no tap here: the weights are zero.
+    pub const NO_TAP: u32 = u32::MAX;
 }

@@ -1,18 +1,22 @@
 //! Jobs: what a block computes at a time, and where that is.
 
-use core::ops::Range;
+use cuda_std::{hint, mem, thread};
 
-use cuda_std::{mem, thread};
-
-use super::parameters::{Pass, Tiling, rows};
+use super::parameters::{OutputPlace, Pass, Tiling, rows};
 use crate::index::Index;
 
-/// The jobs of this block: neighbours, which share inputs and output rows.
+/// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and output rows while these
+/// are in the L2 cache. Blocks change places from round to round, so that none always gets the same kind of job.
 #[inline(always)]
-pub(super) fn jobs(t: &Tiling) -> Range<u32> {
-    let first = |worker: u32| (worker as u64 * t.jobs as u64).divide(t.workers).0 as u32;
-    let worker = thread::block_idx_x();
-    first(worker)..first(worker + 1)
+pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
+    (0..t.rounds).map(|round| job(t, round)).filter(|&job| job < t.jobs)
+}
+
+/// The job of this block in a round; none if there is no job of that number.
+#[inline(always)]
+fn job(t: &Tiling, round: u32) -> u32 {
+    let workers = t.workers.value() as u32;
+    round * workers + (hint::opaque(thread::block_idx_x()) + round).divide(t.workers).1
 }
 
 /// The place of a job in the problem.
@@ -51,13 +55,14 @@ impl Place {
     }
 }
 
-/// A pass without its slots.
+/// A pass without its places.
 #[derive(Clone, Copy)]
 pub(super) struct PassHead {
     /// The input position of the first staged element of a tile at the origin; negative ones wrap around.
     pub(super) origin: [u32; 3],
     pub(super) chunks: u32,
     pub(super) first_chunk: u32,
+    pub(super) first_run: u32,
     pub(super) first_slab: u32,
 }
 
@@ -65,21 +70,22 @@ impl PassHead {
     /// # Safety
     /// The table has such a pass.
     #[inline(always)]
-    pub(super) unsafe fn load(tables: *const [u32; 4], number: u32) -> Self {
-        let row = tables.wrapping_add((number * rows::<Pass>()) as usize);
+    pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
+        let row = tables.wrapping_add((number * t.pass_rows) as usize);
         // SAFETY: the caller's promise.
-        let ([z, y, x, chunks], [first_chunk, first_slab, ..]) =
+        let ([z, y, x, chunks], [first_chunk, first_run, first_slab, _]) =
             unsafe { (mem::load_readonly(row), mem::load_readonly(row.add(1))) };
-        Self { origin: [z, y, x], chunks, first_chunk, first_slab }
+        Self { origin: [z, y, x], chunks, first_chunk, first_run, first_slab }
     }
 
-    /// Slot number `slot` of a pass: the output position of position 0, and whether it is used.
+    /// What a pass writes: its place with the given number.
     ///
     /// # Safety
-    /// The table has such a pass, and passes have such a slot.
+    /// The table has such a pass, and passes have such a place.
     #[inline(always)]
-    pub(super) unsafe fn slot(tables: *const [u32; 4], number: u32, slot: u32) -> [u32; 4] {
-        // SAFETY: the caller's promise; the slots lie behind two other rows.
-        unsafe { mem::load_readonly(tables.wrapping_add((number * rows::<Pass>() + 2 + slot) as usize)) }
+    pub(super) unsafe fn output(t: &Tiling, tables: *const [u32; 4], pass: u32, number: u32) -> OutputPlace {
+        let row = tables.wrapping_add((pass * t.pass_rows + rows::<Pass>() + number) as usize);
+        // SAFETY: the caller's promise.
+        bytemuck::cast(unsafe { mem::load_readonly(row) })
     }
 }

@@ -1,7 +1,7 @@
 //! Staging, by the producers: asynchronous copies of input and packed weight into rings of shared memory.
 //!
-//! A tile's input is a box with its halo: the same box for every channel, so where each element lies is looked up once per job, in a
-//! table in shared memory. Elements outside of the input become zero, which is the padding.
+//! One warp stages weights, the others the input. A tile's input is a box with its halo: the same box for every channel, so where each
+//! element lies is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which is the padding.
 
 use cuda_std::{
     async_copy, hint, mem,
@@ -10,17 +10,19 @@ use cuda_std::{
 };
 
 use super::{
-    EMPTY, FULL, PRODUCERS, TEAM_THREADS, TEAMS, multiply,
+    PRODUCERS, TEAM_THREADS, TEAMS,
+    multiply::stage_weights,
     parameters::{Chunk, Tiling, rows},
     place::{PassHead, Place, jobs},
+    ring::Ring,
 };
 use crate::index::Index;
 
-/// Weight chunks that are staged at a time.
-pub(super) const RING: u32 = 3;
+/// Threads that stage the input.
+pub(super) const INPUT_PRODUCERS: u32 = PRODUCERS - WEIGHT_PRODUCERS;
 
-/// Chunks that are on their way at a time.
-const LAG: u32 = 1;
+/// Threads that stage weights.
+const WEIGHT_PRODUCERS: u32 = 32;
 
 /// In the table of offsets: the element does not exist.
 const OUTSIDE: u32 = u32::MAX;
@@ -33,209 +35,150 @@ pub(super) struct Operands {
     pub(super) weight: *const f32,
 }
 
-/// A position in the sequence of chunks: all chunks of the first stage, then those of the next.
-#[derive(Clone, Copy)]
-pub(super) struct Cursor {
-    stage: u32,
-    pub(super) chunk: u32,
-    /// The slot of the input ring.
-    pub(super) input_slot: u32,
-    /// The slot of the weight ring.
-    pub(super) weight_slot: u32,
-}
-
-impl Cursor {
-    pub(super) const START: Self = Self { stage: 0, chunk: 0, input_slot: 0, weight_slot: 0 };
-
-    /// To the next chunk, or the first one of the next job, in the next slots.
-    #[inline(always)]
-    pub(super) fn advance(&mut self, t: &Tiling, chunks: u32) {
-        self.weight_slot = (self.weight_slot + 1) % RING;
-        self.chunk += 1;
-        if self.chunk == chunks {
-            self.chunk = 0;
-            self.input_slot = if self.input_slot + 1 == t.input_ring { 0 } else { self.input_slot + 1 };
-            self.stage = if self.stage + 1 == t.stages { 0 } else { self.stage + 1 };
-        }
-    }
-}
-
 /// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long.
 ///
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
 pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, slab_bytes: u32) {
-    let mut cursor = Cursor::START;
-    let mut fetched = 0;
-    // SAFETY: the caller's promise. A slot of a ring is filled when the teams have said that it is empty, and they are told when
-    // its copies are complete.
+    let producer = thread::thread_idx_x() - TEAMS * TEAM_THREADS;
+    // SAFETY: the caller's promise; the roles differ between warps.
+    unsafe {
+        if producer < WEIGHT_PRODUCERS {
+            produce_weights(t, operands, slab_bytes);
+        } else {
+            produce_inputs(t, operands, producer - WEIGHT_PRODUCERS);
+        }
+    }
+}
+
+/// Stages the weights of all jobs, chunk by chunk.
+#[inline(always)]
+unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
+    let slab_words = slab_bytes as usize / 4;
+    let stage_words = t.stage_slabs as usize * slab_words;
+    let mut ring = Ring::weights(t);
+    // SAFETY: the caller's promise. A slot is filled when the teams have left it; it has room for a chunk.
     unsafe {
         for job in jobs(t) {
             let place = Place::new(t, job);
-            let pass = PassHead::load(operands.tables, place.pass);
+            let pass = PassHead::load(t, operands.tables, place.pass);
+            let tile = place.group * t.channel_tiles.value() as u32 + place.channel_tile;
+            let first_slab = tile as usize * t.stages as usize * stage_words + pass.first_slab as usize * slab_words;
+            for stage in 0..if pass.chunks > 0 { t.stages } else { 0 } {
+                let source = operands.weight.wrapping_add(first_slab + stage as usize * stage_words);
+                for number in 0..pass.chunks {
+                    let chunk = chunk(t, operands.tables, pass.first_chunk + number);
+                    let source = source.wrapping_add(chunk.first_slab as usize * slab_words);
+                    let target = dynamic_shared_mem().add(t.weight_start + ring.slot() * t.weight_bytes);
+                    ring.await_empty();
+                    stage_weights(target, source, chunk.slabs * slab_bytes, ring.full());
+                    ring.advance();
+                }
+            }
+        }
+    }
+}
+
+/// Stages the input of all jobs, stage by stage. `producer` is the number of the thread.
+#[inline(always)]
+unsafe fn produce_inputs(t: &Tiling, operands: &Operands, producer: u32) {
+    let mut ring = Ring::inputs(t);
+    // Tiles that lie inside of the input as a whole have the same offsets.
+    let mut located_inside = false;
+    // SAFETY: the caller's promise. A slot is filled when the teams have left it.
+    unsafe {
+        for job in jobs(t) {
+            let place = Place::new(t, job);
+            let pass = PassHead::load(t, operands.tables, place.pass);
             if pass.chunks == 0 {
                 continue;
             }
-            let source = Source::open(t, operands, &place, &pass, slab_bytes);
-            for _ in 0..t.stages * pass.chunks {
-                if fetched >= RING {
-                    await_empty(fetched);
-                }
-                let chunk = chunk(t, operands.tables, pass.first_chunk + cursor.chunk);
-                if cursor.chunk == 0 {
-                    fetch_input(t, &source, cursor);
-                }
-                fetch_weight(t, &source, &chunk, cursor, slab_bytes);
-                async_copy::commit_group();
-                if fetched >= LAG {
-                    async_copy::wait_group::<LAG>();
-                    announce(fetched - LAG);
-                }
-                fetched += 1;
-                cursor.advance(t, pass.chunks);
+            let origin = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]));
+            let inside = is_inside(t, place.sample, origin);
+            if !(inside && located_inside) {
+                locate(t, place.sample, origin, producer);
+                located_inside = inside;
+            }
+            let first_channel = place.group as usize * t.in_per_group as usize;
+            let first = place.sample as usize * t.input_sample as usize + first_channel * t.input_plane as usize;
+            // Where the tile begins, which may be before the input does.
+            let [z, y, x] = origin.map(|first| first as i32 as isize);
+            let [_, height, width] = t.input.map(|extent| extent as isize);
+            let input = operands.input.wrapping_add(first).wrapping_offset((z * height + y) * width + x);
+            for stage in 0..t.stages {
+                ring.await_empty();
+                fetch_input(t, input, stage, ring.slot(), producer);
+                ring.full().arrive_after_copies();
+                ring.advance();
             }
         }
-        async_copy::wait_group::<0>();
-        for number in fetched.saturating_sub(LAG)..fetched {
-            announce(number);
-        }
-        // Nobody leaves while a team is still to come to a barrier.
-        for number in fetched.saturating_sub(RING)..fetched {
-            await_empty(number);
-        }
     }
 }
 
-/// Tells the teams that a chunk is complete.
+/// Whether all elements of a tile exist.
 #[inline(always)]
-unsafe fn announce(number: u32) {
-    multiply::publish();
-    for team in 0..TEAMS {
-        // SAFETY: all producers come here, and the team waits for it.
-        unsafe { thread::arrive_named(FULL + team * RING + number % RING, TEAM_THREADS + PRODUCERS) };
-    }
-}
-
-/// Waits until no team needs the slot of a chunk any more.
-#[inline(always)]
-unsafe fn await_empty(number: u32) {
-    for team in 0..TEAMS {
-        // SAFETY: all producers come here, and the team comes too.
-        unsafe { thread::sync_named(EMPTY + team * RING + number % RING, TEAM_THREADS + PRODUCERS) };
-    }
-}
-
-/// The thread's number among the producers, who are the last threads of a block.
-#[inline(always)]
-fn producer() -> u32 {
-    thread::thread_idx_x() + PRODUCERS - thread::block_dim_x()
-}
-
-/// Where a job's input and weight come from.
-struct Source {
-    /// Element 0 of the first channel of the job's group in its first sample.
-    input: *const f32,
-    /// The first word of the first slab that the job uses.
-    weight: *const f32,
-    /// Words between the slabs of successive stages.
-    stage_words: usize,
+fn is_inside(t: &Tiling, sample: u32, [z, y, x]: [u32; 3]) -> bool {
+    let [depth, height, width] = t.input;
+    let ends_by = |first: u32, count: u32, extent: u32| first <= extent && count <= extent - first;
+    ends_by(z, t.halo_z.value() as u32, depth)
+        && ends_by(y, t.halo_y.value() as u32, height)
+        && ends_by(x, t.pitch, width)
+        && ends_by(sample, t.tile[0], t.batch)
 }
 
 /// The table of offsets, one for each copy of a channel. Each thread writes and reads entries of its own.
 #[inline(always)]
-fn offsets() -> SharedPtr<u32> {
-    dynamic_shared_mem()
+fn offsets(t: &Tiling) -> SharedPtr<u32> {
+    dynamic_shared_mem::<u32>().add(t.offsets_start / 4)
 }
 
-impl Source {
-    /// Looks up where the elements of a job lie.
-    ///
-    /// # Safety
-    /// As [`produce`].
-    #[inline(always)]
-    unsafe fn open(t: &Tiling, operands: &Operands, place: &Place, pass: &PassHead, slab_bytes: u32) -> Self {
-        let origin = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]));
-        // SAFETY: there is room for the table.
-        unsafe { locate(t, place.sample, origin) };
-        let slab_words = slab_bytes as usize / 4;
-        let stage_words = t.stage_slabs as usize * slab_words;
-        let tile = place.group * t.channel_tiles.value() as u32 + place.channel_tile;
-        let first_slab = pass.first_slab as usize * slab_words;
-        let first_channel = place.group as usize * t.in_per_group as usize;
-        let first_input = place.sample as usize * t.input_sample as usize + first_channel * t.input_plane as usize;
-        Self {
-            input: operands.input.wrapping_add(first_input),
-            weight: operands.weight.wrapping_add(tile as usize * t.stages as usize * stage_words + first_slab),
-            stage_words,
-        }
-    }
-}
-
-/// Fills the table of offsets for the tile whose first staged element has the given coordinates.
+/// Fills the table of offsets for the tile whose first staged element has the given coordinates, counted from that element.
 ///
 /// # Safety
 /// The table has room for `copies` words.
 #[inline(always)]
-unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
+unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3], producer: u32) {
     let [depth, height, width] = t.input;
-    let mut copy = producer();
+    let mut copy = producer;
     while copy < t.copies {
         let (row, x) = copy.divide(t.halo_x);
         let (slice, y) = row.divide(t.halo_y);
         let (n, z) = slice.divide(t.halo_z);
+        let x = x * t.copy_words;
         // Positions before the first one become larger than any extent.
-        let z = origin[0].wrapping_add(z);
-        let y = origin[1].wrapping_add(y);
-        let x = origin[2].wrapping_add(x * t.copy_words);
-        let inside = sample + n < t.batch && z < depth && y < height && x < width;
+        let within = |axis: usize, position: u32, extent: u32| origin[axis].wrapping_add(position) < extent;
+        let inside = sample + n < t.batch && within(0, z, depth) && within(1, y, height) && within(2, x, width);
         let row = z.wrapping_mul(height).wrapping_add(y);
         let offset = n.wrapping_mul(t.input_sample as u32).wrapping_add(row.wrapping_mul(width)).wrapping_add(x);
         // SAFETY: the caller's promise.
-        unsafe { offsets().add(copy).store(if inside { offset } else { OUTSIDE }) };
-        copy += PRODUCERS;
+        unsafe { offsets(t).add(copy).store(if inside { offset } else { OUTSIDE }) };
+        copy += INPUT_PRODUCERS;
     }
 }
 
-/// Starts copying the weights of a chunk.
+/// Starts copying the input of a stage. A thread copies the same elements of all channels, so that it looks each up once. `input` is
+/// the first element of the tile in the first channel of the job's group.
 ///
 /// # Safety
-/// The cursor's slot is empty.
+/// The slot is empty, and the table of offsets is that of the job.
 #[inline(always)]
-unsafe fn fetch_weight(t: &Tiling, source: &Source, chunk: &Chunk, cursor: Cursor, slab_bytes: u32) {
-    let weight = source.weight.wrapping_add(cursor.stage as usize * source.stage_words);
-    let weight = weight.wrapping_add(chunk.first_slab as usize * (slab_bytes / 4) as usize);
-    let slot = dynamic_shared_mem::<u8>().add(t.weight_start + cursor.weight_slot * t.weight_bytes);
-    let end = (chunk.slabs & !Chunk::PROMOTE) * slab_bytes;
-    let mut byte = producer() * 16;
-    while byte < end {
-        // SAFETY: the slot has room for a chunk, and the packed weight has its slabs.
-        unsafe { async_copy::copy_16(slot.add(byte).cast(), weight.wrapping_add(byte as usize / 4).cast(), true) };
-        byte += PRODUCERS * 16;
-    }
-}
-
-/// Starts copying the input of a stage. A thread copies the same elements of all channels, so that it looks each up once.
-///
-/// # Safety
-/// The cursor's slot is empty, and the table of offsets is that of the job.
-#[inline(always)]
-unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
-    let first = cursor.stage * t.stage_channels;
+unsafe fn fetch_input(t: &Tiling, input: *const f32, stage: u32, slot: u32, producer: u32) {
+    let first = stage * t.stage_channels;
     let channels = t.in_per_group - first;
-    let input = source.input.wrapping_add(first as usize * t.input_plane as usize);
-    let slot = dynamic_shared_mem::<u8>().add(t.input_start + cursor.input_slot * t.input_bytes);
+    let input = input.wrapping_add(first as usize * t.input_plane as usize);
+    let slot = dynamic_shared_mem::<u8>().add(t.input_start + slot * t.input_bytes);
     // The host knows the alignment of the rows to each other, not that of the first one.
     let wide = t.copy_words == 4 && input.addr().is_multiple_of(16);
     // Distances in registers once, not a register for each multiple of them.
     let plane = hint::opaque(t.input_plane as u32) as usize;
     let channel_bytes = hint::opaque(4 * t.channel_words);
-    let mut copy = producer();
+    let mut copy = producer;
     while copy < t.copies {
         // SAFETY: this thread wrote the entry.
-        let offset = unsafe { offsets().add(copy).load() };
+        let offset = unsafe { offsets(t).add(copy).load() };
         let inside = offset != OUTSIDE;
-        let mut from = input.wrapping_add(if inside { offset as usize } else { 0 });
+        let mut from = input.wrapping_add(offset as usize);
         let mut to = slot.add(copy * 4 * t.copy_words).address();
         for channel in (0..t.stage_channels).step_by(8) {
             for part in 0..8 {
@@ -246,7 +189,7 @@ unsafe fn fetch_input(t: &Tiling, source: &Source, cursor: Cursor) {
                 to = hint::opaque(to + channel_bytes);
             }
         }
-        copy += PRODUCERS;
+        copy += INPUT_PRODUCERS;
     }
 }
 

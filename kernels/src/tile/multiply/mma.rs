@@ -1,11 +1,31 @@
 //! Products by `mma.sync`, from compute capability 8.0 on: each warp by itself, weights through registers.
 
-use cuda_std::{shared::SharedPtr, tensor_core, warp};
+use cuda_std::{async_copy, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
 
 use super::Product;
 
 /// Words of eight input channels by eight output channels, the unit of a packed weight.
 const BLOCK_WORDS: u32 = 64;
+
+/// Arrivals that make staged weights complete: those of the lanes that copy them.
+pub(crate) const WEIGHT_ARRIVALS: u32 = 32;
+
+/// Starts to copy weights to shared memory, 16 bytes at a time, and arrives at the barrier when they are there.
+///
+/// # Safety
+/// As [`async_copy::copy_16`] for each 16 bytes; all lanes of a warp come here together.
+#[inline(always)]
+pub(crate) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
+    let mut byte = warp::lane_id() * 16;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while byte < bytes {
+            async_copy::copy_16(target.add(byte).cast(), source.wrapping_byte_add(byte as usize).cast(), true);
+            byte += 32 * 16;
+        }
+        full.arrive_after_copies();
+    }
+}
 
 /// The product so far.
 pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
@@ -19,6 +39,15 @@ impl Weights {
     #[inline(always)]
     pub(crate) fn at(address: SharedPtr<u8>) -> Self {
         Self(address.cast::<f32>().add(warp::lane_id()))
+    }
+
+    /// The slab that many times 16 bytes further on.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn slab(self, units: u32) -> Self {
+        self.add(units)
     }
 
     /// The slab that many times 16 bytes further on.
@@ -78,6 +107,16 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     pub(crate) fn empty(&mut self) {
         self.0 = [[[0.0; 4]; BLOCKS]; SLOTS];
     }
+
+    /// Of no importance here: what is empty is zero.
+    #[inline(always)]
+    pub(crate) fn are_empty(&self) -> bool {
+        false
+    }
+
+    /// Nothing: what is empty is zero.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self) {}
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {

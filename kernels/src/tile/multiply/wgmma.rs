@@ -6,10 +6,28 @@
 
 use core::arch::asm;
 
-use cuda_std::{shared::SharedPtr, tensor_core};
+use cuda_std::{async_copy, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
 
 use super::Product;
 use crate::tile::unrolled::unrolled;
+
+/// Arrivals that make staged weights complete: that of the thread that starts the copy.
+pub(crate) const WEIGHT_ARRIVALS: u32 = 1;
+
+/// Starts to copy weights to shared memory, by one thread at once, and arrives at the barrier when they are there.
+///
+/// # Safety
+/// As [`async_copy::copy_bulk`]; all lanes of a warp come here together.
+#[inline(always)]
+pub(crate) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
+    if warp::lane_id() == 0 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            full.arrive_expect(bytes);
+            async_copy::copy_bulk(target, source.cast(), bytes, full);
+        }
+    }
+}
 
 /// The descriptor's upper half: eight columns further on are 256 bytes, in units of 16.
 const COLUMN_STRIDE: u32 = 256 / 16;
@@ -22,8 +40,8 @@ const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 /// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
 /// was emptied overwrites its registers instead of adding to them.
 pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize> {
-    /// Slots that have a product, as bits.
-    filled: u32,
+    /// Whether all slots have a product.
+    filled: bool,
 }
 
 /// A slab in shared memory: the lower half of its descriptor, which is the address in units of 16 bytes and more.
@@ -35,6 +53,17 @@ impl Weights {
     #[inline(always)]
     pub(crate) fn at(address: SharedPtr<u8>) -> Self {
         Self(address.address() / 16 + CHANNEL_STRIDE)
+    }
+
+    /// The slab that many times 16 bytes further on, found once for all lanes: the compiler then keeps it in a register for the warp,
+    /// which is where the tensor cores want it, and the slabs that follow as well.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together, with the same slab.
+    #[inline(always)]
+    pub(crate) unsafe fn slab(self, units: u32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { warp::warp_shuffle_idx(u32::MAX, self.0 + units, 0) })
     }
 
     /// The slab that many times 16 bytes further on.
@@ -103,7 +132,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                 }
             });
         });
-        Self { filled: 0 }
+        Self { filled: false }
     }
 
     /// Makes the tensor cores wait for the registers that were written since the last product.
@@ -116,15 +145,14 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { tensor_core::warpgroup_arrive() };
     }
 
-    /// Adds the product of 16 rows of each warp by eight channels and a slab. `filled` says that the slot is known to have a product.
+    /// Adds the product of 16 rows of each warp by eight channels and a slab; a slot that is not `filled` is overwritten.
     ///
     /// # Safety
     /// Between `begin` and `finish`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
     /// written is visible to the asynchronous proxy.
     #[inline(always)]
     pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, filled: bool) {
-        let add = u32::from(filled || self.filled & 1 << SLOT != 0);
-        self.filled |= 1 << SLOT;
+        let add = u32::from(filled);
         // SAFETY: the caller's promise.
         unsafe {
             match BLOCKS {
@@ -167,14 +195,26 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Begins anew.
     #[inline(always)]
     pub(crate) fn empty(&mut self) {
-        self.filled = 0;
+        self.filled = false;
+    }
+
+    /// Whether no slot has a product.
+    #[inline(always)]
+    pub(crate) fn are_empty(&self) -> bool {
+        !self.filled
+    }
+
+    /// Notes that all slots have a product.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self) {
+        self.filled = true;
     }
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
-        if self.filled & 1 << SLOT == 0 {
+        if !self.filled {
             return [0.0; 4];
         }
         let (a, b, c, d);

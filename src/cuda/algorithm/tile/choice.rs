@@ -4,14 +4,18 @@
 //! memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of the device, which
 //! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{
     Target, Task,
-    layout::{Cut, Layout},
-    tables::{Tables, input_ring, tap_groups},
+    groups::{Group, groups},
+    layout::{AxisGroups, Cut, Layout},
+    tables::{Tables, begins_even, has_pairs, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -22,7 +26,7 @@ use crate::{
 const MOST_PRODUCTS: u128 = 1 << 19;
 
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
-const LEAST_PRODUCT: f64 = 13.0;
+const LEAST_PRODUCT: f64 = 14.3;
 
 /// Bytes per cycle that a multiprocessor gets from the L2 cache.
 const L2_BYTES: f64 = 32.0;
@@ -33,14 +37,23 @@ const MEMORY_BYTES: f64 = 2500.0;
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
 const LATENCY: f64 = 6000.0;
 
-/// Cycles from one instruction of a warp to the next.
-const SERIAL_ISSUE: f64 = 2.5;
+/// Cycles from the request of an input or a weight to its arrival.
+const FETCH_LATENCY: f64 = 1500.0;
 
-/// Cycles that a chunk takes a team besides its work: waiting at the barrier, and for the first fragment.
-const CHUNK_LATENCY: f64 = 200.0;
+/// Cycles from one instruction of a warp to the next.
+const SERIAL_ISSUE: f64 = 2.0;
+
+/// Cycles between batches of products, one of which has to be complete before the next one is made.
+const BATCH_LATENCY: f64 = 45.0;
+
+/// Cycles that a run takes a team besides its products.
+const RUN_LATENCY: f64 = 60.0;
+
+/// Cycles that a chunk takes a team besides its runs.
+const CHUNK_LATENCY: f64 = 150.0;
 
 /// Cycles that the end of a job takes besides its work.
-const STORE_LATENCY: f64 = 1500.0;
+const STORE_LATENCY: f64 = 1000.0;
 
 /// The cheapest layout for a task with its tables, or why there is none.
 pub(super) fn cut(task: &Task) -> Result<(Layout, Tables), Unsupported> {
@@ -64,7 +77,11 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let layouts = cuts(task, &phases).into_iter().filter_map(|cut| Layout::new(problem, &phases, cut));
+    let mut groups = AllGroups::default();
+    let layouts = cuts(task, &phases).into_iter().filter_map(|cut| {
+        let groups = groups.of(problem, &phases, cut.phases);
+        Layout::new(problem, &phases, &groups, cut)
+    });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout)?, layout))).collect();
     candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -73,9 +90,23 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
 
 /// The tables of a layout that fits the device. The model estimates its shared memory; only the tables know it.
 fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
-    let tables = Tables::new(&task.problem, layout);
+    let tables = Tables::new(&task.problem, layout, task.target.shared_bytes)?;
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
-    (tables.shared.total <= task.target.shared_bytes && words < 1 << 31).then_some(tables)
+    (words < 1 << 31).then_some(tables)
+}
+
+/// The groups of each axis, made once for each number of phases.
+#[derive(Default)]
+struct AllGroups(HashMap<(usize, u32), Arc<Vec<Group>>>);
+
+impl AllGroups {
+    fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], columns: [u32; 3]) -> AxisGroups {
+        let mut along = |axis: usize| {
+            let make = || Arc::new(groups(&problem.axes()[axis], &phases[axis], columns[axis] as usize, axis == 2));
+            self.0.entry((axis, columns[axis])).or_insert_with(make).clone()
+        };
+        [along(0), along(1), along(2)]
+    }
 }
 
 /// What no cut can do.
@@ -105,40 +136,42 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let problem = &task.problem;
     let positions = phases.each_ref().map(|phases| phases[0].positions);
     let blocks = problem.in_channels_per_group().div_ceil(8);
+    let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
-        let boxes = boxes(problem, positions, tile::ROWS);
-        for (phase_slots, row_axis) in slot_uses(variant, phases, positions) {
-            for &extents in &boxes {
-                let stage_blocks =
-                    [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
-                cuts.extend(stage_blocks.map(|stage_blocks| Cut {
-                    variant,
-                    phases: phase_slots,
-                    row_axis,
-                    extents,
-                    stage_blocks: stage_blocks as u32,
-                }));
+        for column_phases in column_uses(variant, phases) {
+            for row_axis in (0..3).filter(|&axis| axis == 2 || variant.slots > 1 && positions[axis] > 1) {
+                for &extents in &boxes {
+                    let blocks =
+                        [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
+                    cuts.extend(blocks.map(|stage_blocks| Cut {
+                        variant,
+                        phases: column_phases,
+                        row_axis,
+                        extents,
+                        stage_blocks: stage_blocks as u32,
+                    }));
+                }
             }
         }
     }
     cuts
 }
 
-/// What the slots of a kernel can be used for: how many are phases of each axis, and along which axis the others lie.
-fn slot_uses(variant: &Variant, phases: &[Vec<Phase>; 3], positions: [usize; 3]) -> Vec<([u32; 3], usize)> {
-    let choices = |axis: usize, most: u32| BTreeSet::from([1, (phases[axis].len() as u32).min(most)]);
-    let mut uses = BTreeSet::new();
-    for x in choices(2, variant.slots) {
-        for y in choices(1, variant.slots / x) {
-            for z in choices(0, variant.slots / x / y) {
-                let rows = variant.slots / (x * y * z);
-                let axes = (0..3).filter(|&axis| axis == 2 || rows > 1 && positions[axis] > 1);
-                uses.extend(axes.map(|axis| ([z, y, x], axis)));
-            }
+/// How many phases with taps can share the columns of a kernel: along each axis one, all, or half of them.
+fn column_uses(variant: &Variant, phases: &[Vec<Phase>; 3]) -> Vec<[u32; 3]> {
+    let choices = phases.each_ref().map(|phases| {
+        let with_taps = phases.iter().filter(|phase| phase.taps > 0).count().clamp(1, 16) as u32;
+        BTreeSet::from([1, with_taps.div_ceil(2), with_taps])
+    });
+    let mut uses = Vec::new();
+    for &z in &choices[0] {
+        for &y in &choices[1] {
+            uses.extend(choices[2].iter().map(|&x| [z, y, x]));
         }
     }
-    uses.into_iter().collect()
+    uses.retain(|phases| 8 * phases.iter().product::<u32>() <= variant.columns);
+    uses
 }
 
 /// Boxes of positions that fill the rows of the product well: samples, z, y, x.
@@ -170,79 +203,66 @@ fn extents(positions: usize, rows: u32) -> Vec<u32> {
 /// Whether offsets within that many samples fit in 32 bits.
 fn fits_32_bits(problem: &Problem<3>, samples: u32) -> bool {
     let sample: u128 = problem.axes().iter().map(|axis| axis.input as u128).product();
-    samples == 1 || sample * problem.in_channels() as u128 * u128::from(samples) < 1 << 32
+    let output: u128 = problem.axes().iter().map(|axis| axis.output as u128).product();
+    let elements = (sample * problem.in_channels() as u128).max(output * problem.out_channels() as u128);
+    samples == 1 || elements * u128::from(samples) < 1 << 32
 }
 
-/// Fragments and products of one stage, of all passes.
+/// What a team does in one stage, on average over the passes.
 struct Work {
-    fragments: f64,
-    products: f64,
+    /// Slabs, each of which is multiplied for every slot.
     slabs: f64,
+    runs: f64,
+    /// Rows of fragments, whose products are made together.
+    batches: f64,
+    /// Cycles that loading fragments takes the shared memory.
+    loads: f64,
 }
 
 impl Work {
-    fn new(problem: &Problem<3>, layout: &Layout) -> Self {
-        let axes = problem.axes();
-        let cut = &layout.cut;
-        let mut work =
-            Self { fragments: f64::from(cut.stage_blocks), products: f64::from(cut.stage_blocks), slabs: 0.0 };
-        for (axis, parameters) in axes.iter().enumerate() {
-            let together = cut.phases[axis] as usize;
-            let rows = if axis == cut.row_axis { cut.rows() } else { 1 };
-            let distance = if axis == 2 { cut.extents[3] } else { 1 };
-            let taps: usize = layout.phases[axis].iter().map(|phase| phase.taps).sum();
-            work.products *= taps as f64 * f64::from(rows);
-            let groups = layout.phases[axis].chunks(together);
-            let fragments = |phases: &[Phase]| {
-                if cut.is_dense() && axis == cut.row_axis {
-                    let groups = tap_groups(phases[0].taps, axis < 2 && parameters.input_step() == 1);
-                    groups.iter().map(|group| rows as usize + group.len() - 1).sum()
-                } else {
-                    distinct_reads(parameters, phases, rows, distance)
+    fn new(layout: &Layout) -> Self {
+        let slots = layout.cut.variant.slots as usize;
+        let passes = layout.passes() as f64;
+        let mut work = Self { slabs: 1.0, runs: 1.0, batches: 1.0, loads: 1.0 };
+        for axis in 0..3 {
+            let (mut slabs, mut runs, mut batches, mut loads) = (0, 0, 0, 0);
+            for group in layout.groups[axis].iter() {
+                let mut is_even = begins_even(layout, group);
+                for range in ranges(layout, axis, group) {
+                    let rows = if axis == layout.cut.row_axis {
+                        slots + if axis < 2 { range.len() - 1 } else { 0 }
+                    } else {
+                        1
+                    };
+                    slabs += range.len();
+                    runs += 1;
+                    batches += rows;
+                    loads += rows * if axis == 2 { load_cycles(range.len(), has_pairs(layout) && is_even) } else { 1 };
+                    is_even ^= range.len() % 2 == 1;
                 }
-            };
-            work.fragments *= groups.map(|phases| fragments(phases) as f64).sum::<f64>();
+            }
+            work.slabs *= slabs as f64;
+            work.runs *= runs as f64;
+            work.batches *= batches as f64;
+            work.loads *= loads as f64;
         }
-        work.slabs = work.products / f64::from(cut.rows());
-        work
+        let share = f64::from(layout.cut.stage_blocks) / passes;
+        Self {
+            slabs: work.slabs * share,
+            runs: work.runs * share,
+            batches: work.batches * share,
+            loads: work.loads * share,
+        }
     }
 }
 
-/// How many fragments the slots of some phases need along an axis.
-fn distinct_reads(axis: &Axis, phases: &[Phase], rows: u32, distance: u32) -> usize {
-    let mut reads = BTreeSet::new();
-    for row in 0..rows {
-        for phase in phases {
-            let first = phase.first_input as i64 + i64::from(row * distance);
-            reads.extend((0..phase.taps).map(|tap| first - (tap * axis.input_step()) as i64));
-        }
+/// Cycles that the four warps of a team take to load the fragments of neighbouring taps.
+fn load_cycles(neighbours: usize, aligned: bool) -> usize {
+    match (neighbours, aligned) {
+        (1, true) => 16,
+        (_, true) => 32,
+        (neighbours, false) => 16 + 16 * neighbours,
     }
-    reads.len()
-}
-
-/// How often, on average, the lanes of a warp that load a fragment have to take turns because they want the same bank.
-fn bank_conflicts(layout: &Layout) -> f64 {
-    let [_, box_z, box_y, box_x] = layout.cut.extents;
-    if box_x.is_multiple_of(8) {
-        return 1.0;
-    }
-    let rows = tile::ROWS;
-    let positions = layout.cut.extents.iter().product::<u32>();
-    let word = |row: u32| {
-        let row = if row < positions { row } else { 0 };
-        let (x, y, z, n) = (row % box_x, row / box_x % box_y, row / box_x / box_y % box_z, row / box_x / box_y / box_z);
-        let slice = n * layout.halo[0] + z * layout.cut.step(0);
-        (slice * layout.halo[1] + y * layout.cut.step(1)) * layout.pitch + x
-    };
-    let turns = (0..rows / 8).map(|eight| {
-        let mut words: [BTreeSet<u32>; 32] = Default::default();
-        for lane in 0..32 {
-            let word = word(eight * 8 + lane / 4) + lane % 4 * layout.channel_words;
-            words[word as usize % 32].insert(word);
-        }
-        words.iter().map(BTreeSet::len).max().unwrap_or(1) as f64
-    });
-    turns.sum::<f64>() / f64::from(rows / 8)
 }
 
 /// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
@@ -250,64 +270,70 @@ fn row_bytes(words: f64) -> f64 {
     4.0 * words + 28.0
 }
 
+/// Output elements in a row that a pass writes, of as many positions.
+fn neighbouring_outputs(layout: &Layout) -> f64 {
+    let all_phases = layout.groups[2].len() == 1;
+    if all_phases { f64::from(layout.cut.extents[3] * layout.interleaved) } else { 1.0 }
+}
+
 /// Cycles that a layout is estimated to take; `None` if it does not fit.
 fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let problem = &task.problem;
-    let Cut { variant, stage_blocks, phases, extents, .. } = layout.cut;
+    let Cut { variant, stage_blocks, extents, .. } = layout.cut;
     let jobs = layout.jobs(problem.groups());
-    let work = Work::new(problem, layout);
-    let passes = layout.passes() as f64;
-    let slabs = (work.slabs / passes).max(1.0);
-    let chunk_slabs = f64::from(layout.chunk_slabs()).min(slabs);
-    let chunks = (slabs / chunk_slabs).ceil();
-    let shared = layout.shared(input_ring(chunks as u32), chunk_slabs as u32);
-    if shared.total > task.target.shared_bytes || jobs >= 1 << 31 {
+    let work = Work::new(layout);
+    let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
+    let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
+    let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
+    if jobs >= 1 << 31 {
         return None;
     }
-
-    let warp_groups = f64::from(tile::ROWS / 64);
-    let columns = f64::from(variant.channels);
+    let teams = f64::from(tile::TEAMS);
+    let columns = f64::from(variant.columns);
     let slots = f64::from(variant.slots);
 
-    // Of a warp group, per stage of a job, on average over the passes.
-    let (factors, loads) = if variant.split { (3.0, 10.0) } else { (1.0, 2.0) };
-    let fragments = work.fragments / passes;
-    let products = work.products / passes * factors;
-    let tensor = products * (columns / 2.0).max(LEAST_PRODUCT);
-    let reads = fragments * 16.0 * bank_conflicts(layout) + products * columns / 4.0;
-    let instructions = if layout.cut.is_dense() {
-        fragments * (14.0 + loads) + products * 3.0
-    } else {
-        fragments * (24.0 + 8.0 * slots + loads) + products * 2.0
-    };
-    let serial = tensor.max(instructions * SERIAL_ISSUE) + chunks * CHUNK_LATENCY;
+    // Of a team, per stage of a job.
+    let factors = if variant.split { 3.0 } else { 1.0 };
+    let products = work.slabs * slots * factors;
+    let tensor = products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT);
+    let batches = if variant.split { work.batches * 1.5 } else { work.batches };
+    let reads = work.loads + products * columns / 4.0;
+    let instructions = work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 20.0;
+    let latency = batches * BATCH_LATENCY + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
+    let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
 
     // Of the producers.
     let channels = f64::from(8 * stage_blocks);
     let rows = f64::from(extents[0] * layout.halo[0] * layout.halo[1]);
     let copies = f64::from(layout.copies());
-    let weight_bytes = work.slabs / passes * f64::from(layout.slab_bytes());
+    let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
     let staged_bytes = copies * f64::from(4 * layout.copy_words) * channels + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
-    let fetch = channels / 4.0 * (copies / 32.0).ceil() * copy_instructions + weight_bytes / 2048.0 * 10.0;
+    let fetch = channels / 3.0 * (copies / 32.0).ceil() * copy_instructions;
+    // A slot of a ring is filled, then emptied, then filled again.
+    let input_round = FETCH_LATENCY + (fetch * SERIAL_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
+    let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);
 
-    // Of the end of a job.
-    let outputs = slots * f64::from(tile::ROWS) * columns;
-    let neighbours = if phases[2] as usize >= layout.phases[2].len() { f64::from(extents[3] * phases[2]) } else { 1.0 };
+    // Of the end of a job, for a team.
+    let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.tile_channels);
+    let neighbours = neighbouring_outputs(layout);
     let stored_bytes = outputs / neighbours * row_bytes(neighbours);
-    let store_instructions = slots * columns / 2.0 * 8.0;
-    let store = store_instructions * SERIAL_ISSUE + STORE_LATENCY;
+    let store_instructions = outputs / 128.0 * 5.0 + slots * columns / 2.0 * 1.5 + f64::from(layout.places) * 40.0;
+    let slices = f64::from(layout.used_blocks().div_ceil(layout.slice_blocks()));
+    let store = store_instructions * SERIAL_ISSUE + slices * 200.0 + STORE_LATENCY;
 
     // A team works on one stage after the other, and both teams share what a multiprocessor has.
-    let stages = if work.products > 0.0 { f64::from(layout.stages) } else { 0.0 };
+    let stages = if work.slabs > 0.0 { f64::from(layout.stages) } else { 0.0 };
     let resources = [
         stages * serial + store,
         stages * fetch * SERIAL_ISSUE,
-        stages * tensor * warp_groups,
-        stages * (reads * warp_groups + staged_bytes / 128.0) + outputs * 8.0 / 128.0,
-        (stages * instructions + store_instructions) * warp_groups + stages * fetch,
-        (stages * fetched_bytes + stored_bytes) / L2_BYTES,
+        stages * input_round / f64::from(shared.input_ring),
+        stages * chunks * weight_round / f64::from(shared.weight_ring),
+        stages * tensor * teams,
+        stages * (reads * teams + staged_bytes / 128.0) + teams * outputs * 8.0 / 128.0,
+        (stages * instructions + store_instructions) * teams + stages * fetch * 0.75,
+        (stages * fetched_bytes + teams * stored_bytes) / L2_BYTES,
     ];
     let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();

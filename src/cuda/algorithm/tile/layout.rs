@@ -4,25 +4,31 @@ use std::{fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Variant};
 
-use crate::{Axis, Phase, Problem};
+use super::groups::Group;
+use crate::{Phase, Problem};
 
-/// The rings and the staged output begin at multiples of this many bytes.
+/// Parts of shared memory begin at multiples of this many bytes.
 const ALIGN: u32 = 128;
 
-/// A chunk of weights ends where another cluster of products would exceed this many bytes.
+/// A chunk of weights ends where another run would exceed this many bytes.
 const CHUNK_BYTES: u32 = 24 << 10;
 
+/// The most bytes of weights of a run.
+const RUN_BYTES: u32 = 36 << 10;
+
 /// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight channels, where
-/// chunks allow it. The error of the sums grows with their number.
+/// runs allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
+
+/// Blocks of columns whose output is staged at a time, if slots are few.
+const STAGED_BLOCKS: u32 = 4;
 
 /// The choices that are open when a problem is divided into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// The kernel: output channels of a tile, slots, precision.
+    /// The kernel: columns of a tile, slots, precision.
     pub(super) variant: &'static Variant,
-    /// Slots that are phases: along z, y and x. Those along x are neighbours in the output. The rest of the slots are neighbouring
-    /// positions of `row_axis`.
+    /// Phases with taps that share the columns: along z, y and x.
     pub(super) phases: [u32; 3],
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
@@ -32,12 +38,8 @@ pub(super) struct Cut {
     pub(super) stage_blocks: u32,
 }
 
-/// A pass: the phases that a block computes.
-#[derive(Clone, Debug)]
-pub(super) struct PassPhases {
-    /// The first phase along each axis, of as many as are slots.
-    pub(super) first: [usize; 3],
-}
+/// The groups of each axis.
+pub(super) type AxisGroups = [Arc<Vec<Group>>; 3];
 
 /// What follows from a cut.
 #[derive(Clone, Debug)]
@@ -45,6 +47,7 @@ pub(super) struct Layout {
     pub(super) cut: Cut,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
+    pub(super) groups: AxisGroups,
     /// Distance between the origins of tiles: samples, z, y, x.
     pub(super) tile: [u32; 4],
     /// Tiles along samples, z, y, x.
@@ -57,97 +60,112 @@ pub(super) struct Layout {
     pub(super) channel_words: u32,
     /// Words that are copied at once.
     pub(super) copy_words: u32,
+    /// Output channels of a tile.
+    pub(super) tile_channels: u32,
     /// Tiles of output channels.
     pub(super) channel_tiles: u32,
     /// Stages of input channels.
     pub(super) stages: u32,
+    /// Phases that are neighbours in an output row of a pass.
+    pub(super) interleaved: u32,
+    /// What a pass writes for each position: output elements.
+    pub(super) places: u32,
 }
 
-/// Sizes and places in shared memory, in bytes.
+/// Rings and places in shared memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
+    pub(super) input_ring: u32,
+    pub(super) weight_ring: u32,
+    pub(super) offsets_start: u32,
     pub(super) input_start: u32,
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
+    pub(super) places_start: u32,
+    pub(super) bias_start: u32,
     pub(super) output_start: u32,
+    /// Of a team.
+    pub(super) output_bytes: u32,
     pub(super) total: u32,
 }
 
 impl Cut {
-    /// Whether all slots are rows, which dense runs serve.
-    pub(super) fn is_dense(&self) -> bool {
-        self.phases == [1; 3]
-    }
-
-    /// Neighbouring positions of the row axis that are slots.
-    pub(super) fn rows(&self) -> u32 {
-        self.variant.slots / self.phases.iter().product::<u32>()
+    /// Phases that share the columns.
+    pub(super) fn column_phases(&self) -> u32 {
+        self.phases.iter().product()
     }
 
     /// How many slots lie between neighbouring positions of the box along an axis.
     pub(super) fn step(&self, axis: usize) -> u32 {
-        if axis == self.row_axis && axis < 2 { self.rows() } else { 1 }
+        if axis == self.row_axis && axis < 2 { self.variant.slots } else { 1 }
     }
 
     /// How many positions of an axis a tile covers.
     fn reach(&self, axis: usize) -> u32 {
-        self.extents[axis + 1] * if axis == self.row_axis { self.rows() } else { 1 }
+        self.extents[axis + 1] * if axis == self.row_axis { self.variant.slots } else { 1 }
     }
 }
 
 impl Layout {
-    /// The layout of a cut, for the problem's phases; `None` where counts overflow.
-    pub(super) fn new(problem: &Problem<3>, phases: &Arc<[Vec<Phase>; 3]>, cut: Cut) -> Option<Self> {
+    /// The layout of a cut, for the problem's phases and their groups; `None` where counts overflow.
+    pub(super) fn new(
+        problem: &Problem<3>,
+        phases: &Arc<[Vec<Phase>; 3]>,
+        groups: &AxisGroups,
+        cut: Cut,
+    ) -> Option<Self> {
         let axes = problem.axes();
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
         let positions = phases.each_ref().map(|phases| phases[0].positions as u32);
         let tiles = [0, 1, 2].map(|axis| positions[axis].div_ceil(reach[axis]));
-        let spans = [0, 1, 2].map(|axis| span(&axes[axis], &phases[axis], cut.phases[axis] as usize));
+        let most = |axis: usize, count: &dyn Fn(&Group) -> u64| groups[axis].iter().map(count).max().unwrap_or(1);
+        let spans = [0, 1, 2].map(|axis| most(axis, &Group::span));
+        let written = [0, 1, 2].map(|axis| most(axis, &|group| group.written.len() as u64) as u32);
         let wide_copies = axes[2].input.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
         let halo = [0, 1, 2].map(|axis| (u64::from(reach[axis]) + spans[axis] - 1).try_into().ok());
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
-        // A row that is copied four words at a time begins up to three words before its first element.
-        let pitch = if wide_copies { x.checked_add(3)?.next_multiple_of(4) } else { x };
+        // A row that is copied four words at a time begins up to three words before its first element. Pairs of words begin at even
+        // ones in all rows.
+        let pitch = if wide_copies { x.checked_add(3)?.next_multiple_of(4) } else { x.next_multiple_of(2) };
         let words = cut.extents[0].checked_mul(z)?.checked_mul(y)?.checked_mul(pitch)?;
         if words > 1 << 16 {
             return None;
         }
-        let tile = [cut.extents[0], reach[0], reach[1], reach[2]];
+        let out_channels = problem.out_channels_per_group() as u32;
+        let tile_channels = (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8));
         Some(Self {
             cut,
             phases: phases.clone(),
-            tile,
+            groups: groups.clone(),
+            tile: [cut.extents[0], reach[0], reach[1], reach[2]],
             tiles: [(problem.batch() as u32).div_ceil(cut.extents[0]), tiles[0], tiles[1], tiles[2]],
             halo: [z, y, x],
             pitch,
             channel_words: channel_words(words),
             copy_words: if wide_copies { 4 } else { 1 },
-            channel_tiles: (problem.out_channels_per_group() as u32).div_ceil(cut.variant.channels),
+            tile_channels,
+            channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
+            interleaved: written[2],
+            places: cut.variant.slots * written.iter().product::<u32>(),
         })
-    }
-
-    /// Passes along each axis: groups of as many phases as are slots.
-    fn passes_along(&self) -> [usize; 3] {
-        [0, 1, 2].map(|axis| self.phases[axis].len().div_ceil(self.cut.phases[axis] as usize))
     }
 
     /// Number of passes.
     pub(super) fn passes(&self) -> usize {
-        self.passes_along().iter().product()
+        self.groups.iter().map(|groups| groups.len()).product()
     }
 
-    /// The phases of a pass.
-    pub(super) fn pass(&self, number: usize) -> PassPhases {
-        let [_, y, x] = self.passes_along();
-        let groups = [number / x / y, number / x % y, number % x];
-        PassPhases { first: [0, 1, 2].map(|axis| groups[axis] * self.cut.phases[axis] as usize) }
+    /// The groups of a pass.
+    pub(super) fn pass(&self, number: usize) -> [&Group; 3] {
+        let [_, y, x] = self.groups.each_ref().map(|groups| groups.len());
+        let numbers = [number / x / y, number / x % y, number % x];
+        [0, 1, 2].map(|axis| &self.groups[axis][numbers[axis]])
     }
 
-    /// The phases of a pass along an axis.
-    pub(super) fn phases_of(&self, pass: &PassPhases, axis: usize) -> &[Phase] {
-        let phases = &self.phases[axis];
-        &phases[pass.first[axis]..phases.len().min(pass.first[axis] + self.cut.phases[axis] as usize)]
+    /// Blocks of eight columns that are used.
+    pub(super) fn used_blocks(&self) -> u32 {
+        self.tile_channels / 8 * self.cut.column_phases()
     }
 
     /// Copies of a staged channel.
@@ -157,13 +175,18 @@ impl Layout {
 
     /// Bytes of a staged slab.
     pub(super) fn slab_bytes(&self) -> u32 {
-        tile::slab_bytes(self.cut.variant.channels, self.cut.variant.split)
+        tile::slab_bytes(self.cut.variant.columns, self.cut.variant.split)
     }
 
-    /// The most slabs of a chunk, unless one cluster alone has more.
+    /// The most slabs of a chunk, unless one run alone has more.
     pub(super) fn chunk_slabs(&self) -> u32 {
         let slabs = (CHUNK_BYTES / self.slab_bytes()).max(1);
         if self.cut.variant.split { slabs.min(PROMOTE_AFTER) } else { slabs }
+    }
+
+    /// The most slabs of a run.
+    pub(super) fn run_slabs(&self) -> u32 {
+        (RUN_BYTES / self.slab_bytes()).max(1)
     }
 
     /// Whether partial sums move on after that many products.
@@ -177,55 +200,105 @@ impl Layout {
         tiles * u64::from(self.channel_tiles) * self.passes() as u64 * groups as u64
     }
 
-    /// Shared memory for rings with that many inputs, and chunks of at most that many slabs.
-    pub(super) fn shared(&self, input_ring: u32, chunk_slabs: u32) -> Shared {
-        let Cut { variant, stage_blocks, .. } = self.cut;
-        // The table of offsets comes first.
-        let input_start = (4 * self.copies()).next_multiple_of(ALIGN);
-        let input_bytes = 4 * 8 * stage_blocks * self.channel_words;
-        let weight_start = (input_start + input_ring * input_bytes).next_multiple_of(ALIGN);
-        let output_start = weight_start + tile::WEIGHT_RING * chunk_slabs * self.slab_bytes();
-        let total = output_start + 4 * tile::output_words(variant.slots);
-        Shared { input_start, input_bytes, weight_start, output_start, total }
+    /// Words from one row of fragments to the next.
+    pub(super) fn row_words(&self) -> u32 {
+        match self.cut.row_axis {
+            0 => self.halo[1] * self.pitch,
+            1 => self.pitch,
+            _ => self.cut.extents[3],
+        }
+    }
+
+    /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
+    pub(super) fn slice_blocks(&self) -> u32 {
+        let phases = self.cut.column_phases();
+        (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases
+    }
+
+    /// Words from one matrix of a staged output channel to the next. Matrices of phases that are neighbours are read in turn by neighbouring
+    /// lanes, so they are to start on different banks.
+    pub(super) fn plane_words(&self) -> u32 {
+        tile::TEAM_ROWS + (32 / self.cut.phases[2] % 32).next_multiple_of(2)
+    }
+
+    /// Words from one staged output channel to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
+    pub(super) fn staged_words(&self) -> u32 {
+        let words = self.cut.variant.slots * self.cut.column_phases() * self.plane_words();
+        words.next_multiple_of(8) + 4
+    }
+
+    /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
+    /// `stage_chunks`; `None` if there is not even enough for one of everything.
+    pub(super) fn shared(&self, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
+        let with = |rings: [u32; 2]| self.shared_with(rings, chunk_slabs);
+        let fits = |rings: [u32; 2]| {
+            rings.iter().all(|&slots| slots <= tile::MOST_RING_SLOTS)
+                && with(rings).is_some_and(|shared| shared.total <= limit)
+        };
+        let mut rings = [1, 1];
+        if !fits(rings) {
+            return None;
+        }
+        loop {
+            let [inputs, weights] = rings;
+            // Whichever does not reach as far ahead, if it can grow.
+            let (more_inputs, more_weights) = ([inputs + 1, weights], [inputs, weights + 1]);
+            let weights_first = (weights - 1) < (inputs - 1) * stage_chunks;
+            let order = if weights_first { [more_weights, more_inputs] } else { [more_inputs, more_weights] };
+            match order.into_iter().find(|&rings| fits(rings)) {
+                Some(larger) => rings = larger,
+                None => return with(rings),
+            }
+        }
+    }
+
+    /// Shared memory for rings of some inputs and chunks of weights.
+    fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], chunk_slabs: u32) -> Option<Shared> {
+        let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
+        let offsets_start = tile::BARRIER_BYTES;
+        let input_start = align(offsets_start + 4 * self.copies())?;
+        let input_bytes = align(4 * 8 * self.cut.stage_blocks * self.channel_words)?;
+        let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
+        let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
+        let places_start = align(weight_start.checked_add(weight_bytes)?)?;
+        let places_bytes = tile::TEAMS * self.places * tile::TEAM_ROWS * 8;
+        let bias_start = places_start.checked_add(places_bytes)?;
+        let output_start = bias_start + tile::TEAMS * 4 * self.tile_channels;
+        let output_bytes = 4 * 8 * (self.slice_blocks() / self.cut.column_phases()) * self.staged_words();
+        let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
+        Some(Shared {
+            input_ring,
+            weight_ring,
+            offsets_start,
+            input_start,
+            input_bytes,
+            weight_start,
+            places_start,
+            bias_start,
+            output_start,
+            output_bytes,
+            total,
+        })
     }
 }
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
-        let [rows, channels] = [self.cut.rows(), 8 * stage_blocks];
+        let Cut { variant, phases, row_axis, extents: [n, z, y, x], stage_blocks } = self.cut;
         write!(f, "on {n}x{z}x{y}x{x} positions")?;
-        if rows > 1 {
-            write!(f, " times {rows} along {}", ["z", "y", "x"][row_axis])?;
+        if variant.slots > 1 {
+            write!(f, " times {} along {}", variant.slots, ["z", "y", "x"][row_axis])?;
         }
         if let [1, 1, 1] = phases {
         } else {
             let [z, y, x] = phases;
             write!(f, ", {z}x{y}x{x} phases")?;
         }
-        write!(f, ", {channels} channels at a time")
+        write!(f, ", {} channels at a time", 8 * stage_blocks)
     }
 }
 
-/// The most input positions between the first and the last one that a position of a pass reads, both included.
-fn span(axis: &Axis, phases: &[Phase], together: usize) -> u64 {
-    let spans = phases.chunks(together).map(|phases| match reads(axis, phases) {
-        Some((first, last)) => (last - first) as u64 + 1,
-        None => 1,
-    });
-    spans.max().unwrap_or(1)
-}
-
-/// The first and the last input position that position 0 of some phases reads, if they have taps.
-pub(super) fn reads(axis: &Axis, phases: &[Phase]) -> Option<(i64, i64)> {
-    let with_taps = || phases.iter().filter(|phase| phase.taps > 0);
-    let last = with_taps().map(|phase| phase.first_input as i64).max()?;
-    let first =
-        with_taps().map(|phase| phase.first_input as i64 - ((phase.taps - 1) * axis.input_step()) as i64).min()?;
-    Some((first, last))
-}
-
-/// At least that many words, and 8 or 24 modulo 32: four channels times eight neighbouring positions then lie on 32 banks.
+/// At least that many words, and 8 or 24 modulo 32: four channels times eight neighbouring pairs then lie on 32 banks.
 fn channel_words(words: u32) -> u32 {
     let rest = words % 32;
     words - rest

@@ -1,11 +1,11 @@
 //! The tile kernels: implicit matrix products on tensor cores.
 
 mod choice;
+mod groups;
 mod layout;
 mod tables;
 
-use bytemuck::Zeroable;
-use conv_transpose_kernels::tile::{self, Run};
+use conv_transpose_kernels::tile;
 
 use super::{Algorithm, Implementation, Target, Task};
 use crate::Precision;
@@ -83,13 +83,8 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
             Output,
         ],
     };
-    let mut rows = Table::new(&tables.passes);
-    rows.extend(&tables.chunks);
-    rows.extend(&tables.runs);
-    // Kernels load the next run before they know whether there is one.
-    rows.extend(&[Run::zeroed()]);
     Recipe {
-        tables: vec![rows, Table::new(&tables.slabs)],
+        tables: vec![Table::new(&tables.rows), Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },
         pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
         description: layout.to_string(),

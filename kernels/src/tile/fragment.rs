@@ -1,0 +1,119 @@
+//! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight channels.
+//!
+//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of channels `t` and `t + 4`: neighbours, so that one load brings both, where they
+//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`.
+
+use cuda_std::{
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread, warp,
+};
+
+use super::{
+    parameters::Tiling,
+    rounding::{round_to_tf32, split},
+};
+use crate::index::Index;
+
+/// Where a lane finds its elements.
+#[derive(Clone, Copy)]
+pub(super) struct Fragment {
+    /// The first position's, in bytes: channels `t` and `t + 4`.
+    places: [u32; 2],
+    /// How far away the second position is, in words.
+    second: u32,
+}
+
+impl Fragment {
+    /// The fragment at the beginning of the staged input.
+    #[inline(always)]
+    pub(super) fn new(t: &Tiling) -> Self {
+        let lane = warp::lane_id();
+        let position = thread::thread_idx_x() / 32 * 16 + lane / 4 * 2;
+        let [first, second] = [position, position + 1].map(|position| position_offset(t, position));
+        let start = dynamic_shared_mem::<u8>().add(t.input_start).address();
+        let place = start + 4 * (lane % 4 * t.channel_words + first);
+        Self { places: [place, place + 16 * t.channel_words], second: second.wrapping_sub(first) }
+    }
+
+    /// The same fragment that many bytes further on.
+    #[inline(always)]
+    pub(super) fn shifted(&self, bytes: u32) -> Self {
+        Self { places: self.places.map(|place| place.wrapping_add(bytes)), ..*self }
+    }
+
+    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel. `aligned` positions
+    /// are at an even word, and their neighbours follow.
+    ///
+    /// # Safety
+    /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
+    /// position follows the first one.
+    #[inline(always)]
+    pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, aligned: bool) -> Loaded {
+        // SAFETY: the caller's promise.
+        self.places.map(|place| unsafe {
+            let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
+            let pair = |number: u32| SharedPtr::<[f32; 2]>::from_address(place).add(number).load();
+            let (first, second) = if aligned {
+                let second = match NEIGHBOURS {
+                    1 => [0.0; 2],
+                    2 => [word(2), 0.0],
+                    _ => pair(1),
+                };
+                (pair(0), second)
+            } else {
+                match NEIGHBOURS {
+                    1 => ([word(0), word(self.second)], [0.0; 2]),
+                    2 => ([word(0), word(1)], [word(2), 0.0]),
+                    _ => ([word(0), word(1)], [word(2), word(3)]),
+                }
+            };
+            [first[0], first[1], second[0], second[1]]
+        })
+    }
+}
+
+/// What a lane loads: of channels `t` and `t + 4`, up to four words.
+type Loaded = [[f32; 4]; 2];
+
+/// Where a position of the tile begins in a staged channel, in words. Rows without a position take that of row 0.
+#[inline(always)]
+fn position_offset(t: &Tiling, row: u32) -> u32 {
+    let row = if row < t.positions { row } else { 0 };
+    let (line, x) = row.divide(t.box_x);
+    let (slice, y) = line.divide(t.box_y);
+    let (n, z) = slice.divide(t.box_z);
+    let slice = n * t.halo_z.value() as u32 + z * t.step_z;
+    (slice * t.halo_y.value() as u32 + y * t.step_y) * t.pitch + x
+}
+
+/// A fragment as tensor cores take it: channel `t` of both positions, then channel `t + 4`.
+#[derive(Clone, Copy)]
+pub(super) struct Factor {
+    /// Rounded, or the large parts.
+    pub(super) large: [f32; 4],
+    /// The small parts, if they are split.
+    pub(super) small: [f32; 4],
+}
+
+impl Factor {
+    /// The fragments that begin with each of the words that were loaded, rounded.
+    #[inline(always)]
+    pub(super) fn rounded(loaded: &Loaded) -> [Self; 3] {
+        [words::<0>(loaded), words::<1>(loaded), words::<2>(loaded)]
+            .map(|words| Self { large: words.map(round_to_tf32), small: [0.0; 4] })
+    }
+
+    /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.
+    #[inline(always)]
+    pub(super) fn split<const NEIGHBOUR: usize>(loaded: &Loaded) -> Self {
+        let parts = words::<NEIGHBOUR>(loaded).map(split);
+        Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
+    }
+}
+
+/// The words of the fragment that begins with number `NEIGHBOUR` of what was loaded.
+#[inline(always)]
+fn words<const NEIGHBOUR: usize>([a, b]: &Loaded) -> [f32; 4] {
+    let (first, second) = (NEIGHBOUR % 3, NEIGHBOUR % 3 + 1);
+    [a[first], a[second], b[first], b[second]]
+}

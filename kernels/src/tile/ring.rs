@@ -1,0 +1,124 @@
+//! Rings: shared memory that producers fill and teams empty, slot by slot, with a barrier for either.
+//!
+//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant.
+
+use cuda_std::{mbarrier::Mbarrier, shared::dynamic_shared_mem, thread, warp};
+
+use super::{TEAM_THREADS, TEAMS, multiply::WEIGHT_ARRIVALS, parameters::Tiling, stage::INPUT_PRODUCERS};
+
+/// The most slots of a ring.
+pub const MOST_RING_SLOTS: u32 = 8;
+
+/// Bytes of shared memory that barriers take, at its beginning: full and empty ones, of inputs and weights.
+pub const BARRIER_BYTES: u32 = 4 * MOST_RING_SLOTS * 8;
+
+/// Warps that empty a slot. Each says so once.
+const EMPTIERS: u32 = TEAMS * TEAM_THREADS / 32;
+
+/// Where somebody is in a ring.
+#[derive(Clone, Copy)]
+pub(super) struct Ring {
+    /// The first slot's barriers, counted in eight bytes.
+    first: u32,
+    slots: u32,
+    slot: u32,
+    /// The parity of the round.
+    parity: u32,
+}
+
+impl Ring {
+    /// The ring of inputs, at its beginning.
+    #[inline(always)]
+    pub(super) fn inputs(t: &Tiling) -> Self {
+        Self { first: 0, slots: t.input_ring, slot: 0, parity: 0 }
+    }
+
+    /// The ring of weights, at its beginning.
+    #[inline(always)]
+    pub(super) fn weights(t: &Tiling) -> Self {
+        Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
+    }
+
+    /// Sets the barriers up, for the whole block.
+    ///
+    /// # Safety
+    /// All threads of the block come here together, before anything else happens to shared memory.
+    #[inline(always)]
+    pub(super) unsafe fn set_up() {
+        let number = thread::thread_idx_x();
+        if number < 4 * MOST_RING_SLOTS {
+            let arrivals = match number / MOST_RING_SLOTS {
+                0 => INPUT_PRODUCERS,
+                2 => WEIGHT_ARRIVALS,
+                _ => EMPTIERS,
+            };
+            // SAFETY: each barrier is initialised by one thread; the block's barrier follows.
+            unsafe { barrier(number).init(arrivals) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { thread::sync_threads() };
+    }
+
+    /// The number of the slot.
+    #[inline(always)]
+    pub(super) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// The barrier that says that the slot is full.
+    #[inline(always)]
+    pub(super) fn full(&self) -> Mbarrier {
+        barrier(self.first + self.slot)
+    }
+
+    /// Waits until the slot is full.
+    ///
+    /// # Safety
+    /// The barriers are set up.
+    #[inline(always)]
+    pub(super) unsafe fn await_full(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.full().wait(self.parity) };
+    }
+
+    /// Waits until the slot is empty, which it is in the first round.
+    ///
+    /// # Safety
+    /// As [`await_full`](Self::await_full).
+    #[inline(always)]
+    pub(super) unsafe fn await_empty(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { barrier(self.first + MOST_RING_SLOTS + self.slot).wait(self.parity ^ 1) };
+    }
+
+    /// Says that this warp does not need the slot any more.
+    ///
+    /// # Safety
+    /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
+    #[inline(always)]
+    pub(super) unsafe fn leave(&self) {
+        // SAFETY: the caller's promise; what the other lanes did is ordered before.
+        unsafe {
+            warp::sync_warp(u32::MAX);
+            if warp::lane_id() == 0 {
+                barrier(self.first + MOST_RING_SLOTS + self.slot).arrive();
+            }
+        }
+    }
+
+    /// Goes on to the next slot.
+    #[inline(always)]
+    pub(super) fn advance(&mut self) {
+        self.slot += 1;
+        if self.slot == self.slots {
+            self.slot = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// A barrier by its number.
+#[inline(always)]
+fn barrier(number: u32) -> Mbarrier {
+    Mbarrier::at(dynamic_shared_mem::<u64>().add(number))
+}

@@ -3,7 +3,10 @@
 
 mod gpu;
 
-use std::ptr;
+use std::{
+    ptr,
+    sync::{Mutex, PoisonError},
+};
 
 use conv_transpose::{
     ConvTranspose2d, Error, Precision, Shape, Tensor,
@@ -15,11 +18,14 @@ use cust::{
     sys::{self, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus},
 };
 
+/// Held by each test: while a stream was captured by one thread, a driver (580.159) failed to fill memory for another.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// What was captured, ready to be replayed.
 struct Graph(sys::CUgraphExec);
 
 impl Graph {
-    /// Captures what `enqueue` puts on the case's stream. Other threads of this process may allocate meanwhile; this one may not.
+    /// Captures what `enqueue` puts on the case's stream.
     fn capture(case: &mut Case, enqueue: impl FnOnce(&mut Case)) -> Self {
         let stream = case.stream.as_inner();
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -145,6 +151,7 @@ const TASKS: [(Algorithm, Precision); 4] = [
 #[test]
 fn a_graph_of_forward_packed_computes_the_same() {
     let Some(device) = gpu::device("a_graph_of_forward_packed_computes_the_same") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (algorithm, precision) in TASKS {
         let Some(mut case) = Case::new(&device, algorithm, precision) else { continue };
         let weight = case.pack();
@@ -160,6 +167,7 @@ fn a_graph_of_forward_packed_computes_the_same() {
 #[test]
 fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
     let Some(device) = gpu::device("a_graph_of_forward_computes_the_same_where_no_weight_is_packed") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for algorithm in [Algorithm::Direct, Algorithm::Gather] {
         let mut case = Case::new(&device, algorithm, Precision::F32).unwrap();
         let graph = Graph::capture(&mut case, |case| case.forward().unwrap());
@@ -170,6 +178,7 @@ fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
 #[test]
 fn forward_that_packs_is_refused_and_the_capture_goes_on() {
     let Some(device) = gpu::device("forward_that_packs_is_refused_and_the_capture_goes_on") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(mut case) = Case::new(&device, Algorithm::Tile, Precision::F32) else { return };
     let weight = case.pack();
     case.stream.synchronize().unwrap();

@@ -66,6 +66,7 @@ impl Target<'_> {
             let all_have_the_same_channels = self.t.channel_tiles.value() * self.t.groups.value() == 1;
             if !all_have_the_same_channels || *located == Located::NOTHING {
                 self.load_biases(team, thread);
+                self.sync_team();
             }
             let now = if self.is_inside() { Located::inside(self.place.pass) } else { Located::AT_EDGE };
             if now == Located::AT_EDGE || *located != now {

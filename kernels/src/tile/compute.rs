@@ -85,7 +85,7 @@ unsafe fn run_products<
                     if (SLOT..SLOT + TAPS).contains(&FRAGMENT) {
                         let tap = FRAGMENT.wrapping_sub(SLOT);
                         let slab = weight.add((NEIGHBOUR * TAPS + tap) as u32 * slab_units);
-                        let filled = NEIGHBOUR > 0 || tap > 0 || !fresh;
+                        let filled = NEIGHBOUR != 0 || tap != 0 || !fresh;
                         multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, filled);
                     }
                 });

@@ -291,11 +291,11 @@ impl Target<'_> {
             while channels.next + (BATCH as u32 - 1) * channels.step < channels.end {
                 let mut batch = [0.0; BATCH];
                 unrolled!(NUMBER in 0..BATCH => {
-                    batch[NUMBER] = values.load();
+                    batch[NUMBER % BATCH] = values.load();
                     values = values.add(words);
                 });
                 unrolled!(NUMBER in 0..BATCH => {
-                    mem::store(place, batch[NUMBER]);
+                    mem::store(place, batch[NUMBER % BATCH]);
                     place = hint::opaque_pointer(place.wrapping_add(distance)).cast_mut();
                 });
                 channels.next += BATCH as u32 * channels.step;

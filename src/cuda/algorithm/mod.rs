@@ -109,10 +109,10 @@ struct Implementation {
 pub(super) type Way = (Algorithm, Recipe);
 
 impl Implementation {
-    /// Whether it may be tried in the place of the choice.
-    fn may_do(&self, wanted: Algorithm, task: &Task) -> bool {
+    /// Whether it is what was asked for: by name, or as one that `Auto` may take.
+    fn answers(&self, wanted: Algorithm, auto_may_take_it: bool) -> bool {
         match wanted {
-            Algorithm::Auto => self.repeatable && ((self.worth)(task) || task.taps_are_mostly_inside()),
+            Algorithm::Auto => self.repeatable && auto_may_take_it,
             wanted => self.algorithm == wanted,
         }
     }
@@ -124,10 +124,7 @@ const IMPLEMENTATIONS: &[Implementation] =
 
 /// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
 pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
-    let eligible = |candidate: &&Implementation| match wanted {
-        Algorithm::Auto => candidate.repeatable && (candidate.worth)(task),
-        wanted => candidate.algorithm == wanted,
-    };
+    let eligible = |candidate: &&Implementation| candidate.answers(wanted, (candidate.worth)(task));
     let mut refusal = None;
     for Implementation { algorithm, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
         match recipe(task) {
@@ -143,8 +140,9 @@ pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
 pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError> {
     let (chosen, recipe) = choose(wanted, task)?;
     let mut ways = vec![(chosen, recipe)];
+    let ends = |candidate: &&Implementation| (candidate.worth)(task) || task.taps_are_mostly_inside();
     let mut rest: Vec<_> =
-        IMPLEMENTATIONS.iter().filter(|implementation| implementation.may_do(wanted, task)).collect();
+        IMPLEMENTATIONS.iter().filter(|candidate| candidate.answers(wanted, ends(candidate))).collect();
     rest.sort_by_key(|implementation| (implementation.algorithm != chosen, !(implementation.worth)(task)));
     for Implementation { algorithm, recipe, others, .. } in rest {
         if *algorithm != chosen {
@@ -158,11 +156,8 @@ pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError
 
 /// The kernels that an algorithm may take in some precision, except those with 64-bit indices; those of all repeatable ones for `Auto`.
 pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) -> Vec<&'static str> {
-    let wanted = |candidate: &&Implementation| match wanted {
-        Algorithm::Auto => candidate.repeatable,
-        wanted => candidate.algorithm == wanted,
-    };
-    IMPLEMENTATIONS.iter().filter(wanted).flat_map(|candidate| (candidate.kernels)(precision, target)).collect()
+    let eligible = IMPLEMENTATIONS.iter().filter(|candidate| candidate.answers(wanted, true));
+    eligible.flat_map(|candidate| (candidate.kernels)(precision, target)).collect()
 }
 
 /// What each algorithm would do, in each precision and with either width of indices.

@@ -10,6 +10,7 @@ mod layer;
 mod problem;
 mod shape;
 
+#[cfg(feature = "cuda")]
 pub(crate) use axis::gcd;
 pub use axis::{Axis, Phase};
 pub use error::{Argument, GeometryError};

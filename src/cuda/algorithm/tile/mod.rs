@@ -91,3 +91,19 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
         launches: vec![compute],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose1d, Shape};
+
+    /// Where the slots of such cuts begin is not counted in 32 bits.
+    #[test]
+    fn slots_may_lie_far_beyond_the_output() {
+        let layer = ConvTranspose1d::builder(9, 24, [5]).stride([1 << 30]).build().unwrap();
+        let problem = layer.problem(Shape::batched(3, 9, [1])).unwrap().to_compute();
+        let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
+        let cuts = choice::cuts_that_fit(&task).unwrap();
+        assert!(cuts.map(|(layout, _)| layout.cut.variant.slots).any(|slots| slots == 8));
+    }
+}

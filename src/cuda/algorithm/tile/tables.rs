@@ -12,7 +12,7 @@ use super::{
     groups::Group,
     layout::{Layout, Shared},
 };
-use crate::Problem;
+use crate::{Axis, Problem};
 
 /// Everything that a tile kernel and its packing take, besides the tensors.
 pub(super) struct Tables {
@@ -232,7 +232,12 @@ impl Builder<'_> {
         }
         let axis = cut.row_axis;
         let distance = if axis == 2 { cut.extents[3] } else { 1 };
-        place.origin[axis] += slot as u32 * distance * self.problem.axes()[axis].stride as u32;
+        let Axis { stride, output, .. } = self.problem.axes()[axis];
+        let origin = u64::from(place.origin[axis]) + slot as u64 * u64::from(distance) * stride as u64;
+        if origin >= output as u64 {
+            return OutputPlace { source: OutputPlace::NONE, ..place };
+        }
+        place.origin[axis] = origin as u32;
         place.source = if bias_only { OutputPlace::BIAS } else { slot as u32 * cut.column_phases() + place.source };
         place
     }

@@ -2,7 +2,9 @@
 
 use std::env;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use sha2::{Digest, Sha256};
 
@@ -112,8 +114,14 @@ impl CudaBuilder {
         };
         let crate_dir = self.crate_dir.canonicalize().map_err(Error::at(&self.crate_dir))?;
         let target_dir = self.resolved_target_dir()?;
-        let archs = self.archs.iter();
-        archs.map(|arch| self.build_one(&compiler, &crate_dir, &target_dir, arch)).collect()
+        // Each architecture is a single long compilation, so they run side by side.
+        thread::scope(|scope| {
+            let (compiler, crate_dir, target_dir) = (&compiler, &crate_dir, &target_dir);
+            let archs = self.archs.iter();
+            let builds = archs.map(|arch| scope.spawn(move || self.build_one(compiler, crate_dir, target_dir, arch)));
+            let builds = Vec::from_iter(builds).into_iter();
+            builds.map(|build| build.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        })
     }
 
     fn build_one(

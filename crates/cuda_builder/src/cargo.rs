@@ -28,8 +28,7 @@ const DROPPED: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS", "LLVM_PROF
 
 /// Compiles the crate for one architecture; its assembly is then in `assembly`.
 ///
-/// One target directory serves all architectures: cargo keeps crates apart whose flags differ. So proc macros are
-/// compiled once, and `core` once for each architecture.
+/// Each architecture has its own target directory below the given one, which cargo locks while it builds.
 pub(crate) fn compile(
     compiler: &DeviceCompiler,
     crate_dir: &Path,
@@ -42,7 +41,7 @@ pub(crate) fn compile(
     command.current_dir(crate_dir);
     command.args(["rustc", "--lib", "--release", "--crate-type=cdylib"]);
     command.args(["-Zbuild-std=core", "--target=nvptx64-nvidia-cuda"]);
-    command.arg("--target-dir").arg(target_dir);
+    command.arg("--target-dir").arg(target_dir.join(arch));
     for setting in recipe::PROFILE {
         command.args(["--config", setting]);
     }

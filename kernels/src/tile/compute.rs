@@ -43,7 +43,6 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
 
 /// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows.
 #[inline(always)]
-#[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
 unsafe fn run_products<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -57,19 +56,58 @@ unsafe fn run_products<
     run: &Run,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
-    let fresh = accumulators.are_empty();
-    // SAFETY: all lanes come here together.
-    let weight = unsafe { staged.weight.slab(run.first_slab) };
-    let mut row = staged.input.shifted(run.offset);
-    // SAFETY: the caller's promise; the conditions are the same for all lanes.
+    let mut input = staged.input.shifted(run.offset);
+    let mut slab = run.first_slab;
+    let mut left = run.blocks;
+    // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
-        let mut next = row.load::<NEIGHBOURS>(run.flags & Run::ALIGNED != 0);
+        loop {
+            let weight = staged.weight.slab(slab);
+            if SPLIT || TAPS > 1 {
+                row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS>(t, accumulators, input, weight, run);
+            } else {
+                rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run);
+            }
+            accumulators.fill();
+            left -= 1;
+            if left == 0 {
+                break;
+            }
+            input = input.shifted(t.block_bytes);
+            slab += (NEIGHBOURS * TAPS) as u32 * slab_units;
+        }
+    }
+}
+
+/// Adds the products of a run for eight channels, of one input row after the other: each is loaded once for all slots that it contributes to.
+#[inline(always)]
+#[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
+unsafe fn row_by_row<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const SPLIT: bool,
+    const NEIGHBOURS: usize,
+    const TAPS: usize,
+>(
+    t: &Tiling,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    input: Fragment,
+    weight: Weights,
+    run: &Run,
+) {
+    let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
+    let fresh = accumulators.are_empty();
+    let aligned = run.flags & Run::ALIGNED != 0;
+    let mut row = input;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut next = row.load::<NEIGHBOURS>(aligned);
         unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1 => {
             let fragments = next;
             if FRAGMENT + 1 < SLOTS + TAPS - 1 {
                 // On its way while these are multiplied.
                 row = row.shifted(t.row_step);
-                next = row.load::<NEIGHBOURS>(run.flags & Run::ALIGNED != 0);
+                next = row.load::<NEIGHBOURS>(aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
             let rounded = if SPLIT { None } else { Some(Factor::rounded(&fragments)) };
@@ -89,21 +127,82 @@ unsafe fn run_products<
                         multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, filled);
                     }
                 });
-                // The registers of a batch are free when the products of the next one are under way. Where these are many, they can
-                // as well be complete, which saves registers.
                 if SPLIT {
-                    accumulators.finish::<0>();
+                    let is_last = FRAGMENT + 1 == SLOTS + TAPS - 1 && NEIGHBOUR + 1 == NEIGHBOURS;
+                    finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last);
                 }
             });
             if !SPLIT {
-                if SLOTS + TAPS - 1 > 1 && NEIGHBOURS * TAPS * BLOCKS * SLOTS < 96 {
-                    accumulators.finish::<1>();
-                } else {
-                    accumulators.finish::<0>();
-                }
+                finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, FRAGMENT + 1 == SLOTS + TAPS - 1);
             }
         });
-        accumulators.fill();
+    }
+}
+
+/// Adds the products of a run of one tap along the axis of rows for eight channels, of some input rows at a time: each contributes to
+/// one slot.
+#[inline(always)]
+#[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
+unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOURS: usize>(
+    t: &Tiling,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    input: Fragment,
+    weight: Weights,
+    run: &Run,
+) {
+    let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
+    let fresh = accumulators.are_empty();
+    let aligned = run.flags & Run::ALIGNED != 0;
+    let mut row = input;
+    // SAFETY: the caller's promise.
+    unsafe {
+        unrolled!(FIRST in 0..SLOTS => {
+            // As many rows as registers are enough for.
+            let rows = if NEIGHBOURS == 1 && SLOTS <= 4 { 4 } else { 2 };
+            if FIRST.is_multiple_of(rows) {
+                let mut factors = [[Factor::ZERO; 3]; 4];
+                unrolled!(ROW in 0..4 => {
+                    if ROW < rows && FIRST + ROW < SLOTS {
+                        factors[ROW % 4] = Factor::rounded(&row.load::<NEIGHBOURS>(aligned));
+                        row = row.shifted(t.row_step);
+                    }
+                });
+                accumulators.begin();
+                unrolled!(NEIGHBOUR in 0..NEIGHBOURS => {
+                    let slab = weight.add(NEIGHBOUR as u32 * slab_units);
+                    unrolled!(ROW in 0..4 => {
+                        const SLOT: usize = FIRST + ROW;
+                        if ROW < rows && SLOT < SLOTS {
+                            let factor = &factors[ROW % 4][NEIGHBOUR % 3];
+                            multiply::<BLOCKS, SLOTS, false, SLOT>(accumulators, factor, slab, NEIGHBOUR != 0 || !fresh);
+                        }
+                    });
+                });
+                finish_batch::<BLOCKS, SLOTS, false>(accumulators, FIRST + rows >= SLOTS);
+            }
+        });
+    }
+}
+
+/// Ends a batch of products. The registers of a batch are free when the products of the next one are under way. Where accumulators take
+/// most of the registers, a batch is complete before the next one is made, and so it is where a loop begins anew with the same registers.
+///
+/// # Safety
+/// All threads of the team come here together.
+#[inline(always)]
+unsafe fn finish_batch<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    is_last: bool,
+) {
+    // Sums take as many registers as accumulators, split factors twice as many as others.
+    let many = BLOCKS * SLOTS * if SPLIT { 3 } else { 1 } > 24;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if many || is_last {
+            accumulators.finish::<0>();
+        } else {
+            accumulators.finish::<1>();
+        }
     }
 }
 

@@ -96,6 +96,9 @@ pub(super) struct Factor {
 }
 
 impl Factor {
+    /// All zero.
+    pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
+
     /// The fragments that begin with each of the words that were loaded, rounded.
     #[inline(always)]
     pub(super) fn rounded(loaded: &Loaded) -> [Self; 3] {

@@ -8,7 +8,7 @@
 //!    weights of those channels (`stage`, `ring`);
 //! 3. in each *run* loads what neighbouring taps need of an input row into registers once (`fragment`), and multiplies it by the weights
 //!    of every *slot* that the row contributes to (`compute`, `multiply`);
-//! 4. stores the slots through shared memory, so that whole stretches of output rows are written (`store`).
+//! 4. stores the slots, straight from registers or through shared memory, whichever writes whole stretches of output rows (`store`).
 //!
 //! A slot is a matrix of accumulators; slots are neighbouring output rows, which share the input rows between them. Few channels do not
 //! fill the columns of a matrix; then phases share the columns, and where one has no tap, its weights are zero. Which rows are
@@ -47,6 +47,7 @@ use place::{PassHead, Place, jobs};
 use ring::Ring;
 pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
 use stage::Operands;
+pub use store::QUAD;
 use store::{Located, Target};
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
@@ -114,11 +115,15 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             let target = |job| Target { t, tables: operands.tables, bias, output, place: Place::new(t, job) };
             target(job).locate(&mut located);
             let pass = PassHead::load(t, operands.tables, Place::new(t, job).pass);
+            if pass.chunks == 0 {
+                target(job).store_biases();
+                continue;
+            }
             let mut sums = Sums::ZERO;
             // The run that is on its way while the one before is computed. There is an entry even if there is no such run.
             let mut number = pass.first_run;
             let mut next = load_run(t, operands.tables, number);
-            for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
+            for _ in 0..t.stages {
                 inputs.await_full();
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
@@ -148,12 +153,12 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                 inputs.leave();
                 inputs.advance();
             }
-            // They are complete since the last chunk ended; the compiler sees it here.
+            // They are complete since the last chunk ended; the compiler sees it here. So are the sums, which the last run of a stage
+            // promotes.
             accumulators.wait();
             // Found again, not kept in registers meanwhile.
             let target = target(hint::opaque(job));
             if SPLIT {
-                sums.take_over(&mut accumulators);
                 target.store(&sums);
             } else {
                 target.store(&accumulators);

@@ -23,10 +23,10 @@ use super::unrolled::unrolled;
 #[inline(always)]
 pub(super) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
-    // SAFETY: the caller's promise. Two times 224 and 56 are three times 168, with which the block was launched; to ask for more would be
+    // SAFETY: the caller's promise. Two times 232 and 40 are three times 168, with which the block was launched; to ask for more would be
     // to wait for ever.
     unsafe {
-        cuda_std::thread::set_registers_more::<224>();
+        cuda_std::thread::set_registers_more::<232>();
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        cuda_std::thread::set_registers_fewer::<56>();
+        cuda_std::thread::set_registers_fewer::<40>();
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) trait Product<const BLOCKS: usize, const SLOTS: usize> {
     /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
     ///
     /// # Safety
-    /// All products have been waited for.
+    /// There have been products of the slot, and all have been waited for.
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4];
 }
 

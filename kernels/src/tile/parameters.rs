@@ -105,6 +105,8 @@ pub struct Tiling {
     pub offsets_start: u32,
     /// From one row of fragments to the next in the staged input, in bytes.
     pub row_step: u32,
+    /// From eight channels to the next in the staged input, in bytes.
+    pub block_bytes: u32,
     /// Where the staged inputs begin.
     pub input_start: u32,
     /// Where the staged weights begin.
@@ -121,10 +123,12 @@ pub struct Tiling {
     pub places: u32,
     /// Blocks of columns that are staged for output at a time, a multiple of the phases that share the columns.
     pub slice_blocks: u32,
-    /// Words from one matrix of a staged output channel to the next.
-    pub plane_words: u32,
-    /// Words from one channel of a staged output to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
-    pub staged_words: u32,
+    /// Words from one matrix of a staged output to the next, in a quad of channels.
+    pub matrix_words: u32,
+    /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
+    pub quad_words: u32,
+    /// Words that lanes store together straight from the product, if the output is aligned; 0 if they do not.
+    pub direct_words: u32,
     /// Rows of a pass in the table.
     pub pass_rows: u32,
     /// The first row of the table of chunks.
@@ -191,8 +195,8 @@ pub struct Chunk {
 /// What is multiplied in a row. Slots are neighbouring rows of the output.
 ///
 /// Of each input row, the fragments of up to [`MOST_NEIGHBOURS`] neighbouring taps along x are loaded together. Those of row `u` are
-/// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by tap along x, then by
-/// tap along the axis of rows.
+/// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by block of channels, then by
+/// tap along x, then by tap along the axis of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct Run {
@@ -204,22 +208,24 @@ pub struct Run {
     pub neighbours: u16,
     /// Taps along the axis of rows: 1 or [`ROW_TAPS`].
     pub taps: u16,
+    /// Blocks of eight channels, at least one: neighbours in the staged input, with slabs that follow each other.
+    pub blocks: u16,
     /// [`Run::ALIGNED`] and what follows it.
-    pub flags: u32,
+    pub flags: u16,
 }
 
 impl Run {
     /// A lane's two positions are neighbours, the first one at an even word.
-    pub const ALIGNED: u32 = 1;
+    pub const ALIGNED: u16 = 1;
 
     /// The last run of a chunk.
-    pub const ENDS_CHUNK: u32 = 2;
+    pub const ENDS_CHUNK: u16 = 2;
 
     /// The last run of a stage.
-    pub const ENDS_STAGE: u32 = 4;
+    pub const ENDS_STAGE: u16 = 4;
 
     /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
-    pub const PROMOTES: u32 = 8;
+    pub const PROMOTES: u16 = 8;
 }
 
 /// Rows of a table entry.

@@ -204,8 +204,11 @@ unsafe fn copy_words(t: &Tiling, to: SharedPtr<u8>, from: *const f32, exists: bo
         if wide {
             return async_copy::copy_16(to.cast(), from.cast(), exists);
         }
-        for word in 0..t.copy_words {
-            async_copy::copy_4(to.add(4 * word).cast(), from.wrapping_add(word as usize).cast(), exists);
+        async_copy::copy_4(to.cast(), from.cast(), exists);
+        if t.copy_words > 1 {
+            for word in 1..4 {
+                async_copy::copy_4(to.add(4 * word).cast(), from.wrapping_add(word as usize).cast(), exists);
+            }
         }
     }
 }

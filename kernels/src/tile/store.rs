@@ -1,7 +1,13 @@
-//! Storing: the sums go through shared memory, some channels at a time, so that a warp stores neighbouring elements of an output row.
+//! Storing: where the elements of a job lie in the output, and by which of two ways they get there.
 //!
-//! Which elements these are is the same for every channel. Each team looks them up once per job, in a table in shared memory: for
-//! each element its offset in the output, and which staged word has its value.
+//! What a lane holds of the product are neighbouring elements of an output row. Where those are aligned, it stores them itself (`direct`).
+//! Elsewhere they go through shared memory, so that lanes store neighbouring elements (`staged`).
+//!
+//! Where elements lie is the same for every channel. Each team looks it up in a table in shared memory: for each element its offset in
+//! the output, and which staged words have its values. The table is made for the first job, and again where a tile differs.
+
+mod direct;
+mod staged;
 
 use cuda_std::{
     hint, mem,
@@ -17,6 +23,7 @@ use super::{
     unrolled::unrolled,
 };
 use crate::index::Index;
+pub use staged::QUAD;
 
 /// Where a job's outputs go.
 pub(super) struct Target<'a> {
@@ -30,58 +37,61 @@ pub(super) struct Target<'a> {
 /// In the table of elements, as the offset: the element does not exist.
 const NOWHERE: u32 = u32::MAX;
 
-/// In the table of elements, as the staged word: there is none, the value is the bias.
+/// In the table of elements, as the staged words: there are none, the values are the biases.
 const ONLY_BIAS: u32 = u32::MAX;
 
-/// Elements that a thread has under way at a time.
-const BATCH: usize = 8;
+/// A place that a pass does not have.
+const ABSENT: OutputPlace = OutputPlace { origin: [0; 3], source: OutputPlace::NONE };
 
-/// What a team's table of elements is for.
+/// What a team's table of elements is for: a pass, and at which edges of the output. Tiles that are alike in these have the same elements,
+/// counted from where they begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Located(u32);
 
 impl Located {
     /// Nothing has been looked up, and no biases.
     pub(super) const NOTHING: Self = Self(u32::MAX);
-
-    /// A tile that lies outside of the output in part.
-    const AT_EDGE: Self = Self(u32::MAX - 1);
-
-    /// The tiles of a pass that lie inside of the output as a whole: they have the same elements.
-    const fn inside(pass: u32) -> Self {
-        Self(pass)
-    }
 }
 
 impl Target<'_> {
     /// Looks up where the elements of a channel lie, and the biases of the tile's channels.
     ///
     /// # Safety
-    /// All threads of the team come here together, and none is storing any more.
+    /// All threads of the team come here together.
     #[inline(always)]
     pub(super) unsafe fn locate(&self, located: &mut Located) {
         let (team, thread) = Self::team();
-        // SAFETY: the caller's promise.
+        let all_have_the_same_channels = self.t.channel_tiles.value() * self.t.groups.value() == 1;
+        let has_biases = all_have_the_same_channels && *located != Located::NOTHING;
+        let now = self.located();
+        let has_elements = *located == now;
+        *located = now;
+        if has_biases && has_elements {
+            return;
+        }
+        // SAFETY: the caller's promise. Barriers lie before and behind: nobody reads what is for the job before any more, or what is for
+        // this one already.
         unsafe {
-            let all_have_the_same_channels = self.t.channel_tiles.value() * self.t.groups.value() == 1;
-            if !all_have_the_same_channels || *located == Located::NOTHING {
+            self.sync_team();
+            if !has_biases {
                 self.load_biases(team, thread);
-                self.sync_team();
             }
-            let now = if self.is_inside() { Located::inside(self.place.pass) } else { Located::AT_EDGE };
-            if now == Located::AT_EDGE || *located != now {
+            if !has_elements {
                 self.fill_elements(team, thread);
             }
-            *located = now;
+            self.sync_team();
         }
     }
 
-    /// Whether all elements of the tile exist.
+    /// What the tile's elements depend on: a bit for each axis along which some of them do not exist, and the pass.
     #[inline(always)]
-    fn is_inside(&self) -> bool {
+    fn located(&self) -> Located {
         let t = self.t;
-        let ends_by = |axis: usize| (self.place.origin[axis] + t.tile[axis + 1]) * t.stride[axis] <= t.output[axis];
-        ends_by(0) && ends_by(1) && ends_by(2) && self.place.sample + t.tile[0] <= t.batch
+        let ends_beyond =
+            |axis: usize| (self.place.origin[axis] + t.tile[axis + 1]).wrapping_mul(t.stride[axis]) > t.output[axis];
+        let samples_end_beyond = self.place.sample + t.tile[0] > t.batch;
+        let edges = [ends_beyond(0), ends_beyond(1), ends_beyond(2), samples_end_beyond];
+        Located(edges.into_iter().fold(self.place.pass, |number, edge| number * 2 + u32::from(edge)))
     }
 
     /// Brings the biases of the tile's channels to shared memory.
@@ -107,20 +117,32 @@ impl Target<'_> {
         while line < lines {
             let (row, neighbour) = line.divide(self.t.interleaved);
             let position = self.position(team * TEAM_ROWS + row);
-            let mut place = self.elements(team).add(line);
+            let mut element = self.elements(team).add(line);
             let mut number = neighbour;
             while number < self.t.places {
-                // SAFETY: the caller's promise; the table has an entry per element, and a pass has that many places.
-                unsafe {
-                    let output = PassHead::output(self.t, self.tables, self.place.pass, number);
-                    let word = match output.source {
-                        OutputPlace::BIAS => ONLY_BIAS,
-                        matrix => matrix.wrapping_mul(self.t.plane_words).wrapping_add(row),
-                    };
-                    place.store([self.offset(&output, position), word]);
-                }
-                number += interleaved;
-                place = place.add(lines);
+                let load = |place: u32| {
+                    if place < self.t.places {
+                        // SAFETY: the table has such a pass, and a pass has that many places.
+                        unsafe { PassHead::output(self.t, self.tables, self.place.pass, place) }
+                    } else {
+                        ABSENT
+                    }
+                };
+                // On their way together.
+                let places = [0, 1, 2, 3].map(|next| load(number + next * interleaved));
+                unrolled!(NEXT in 0..4 => {
+                    if number < self.t.places {
+                        let place = places[NEXT % 4];
+                        let word = match place.source {
+                            OutputPlace::BIAS => ONLY_BIAS,
+                            matrix => matrix.wrapping_mul(self.t.matrix_words).wrapping_add(row * QUAD),
+                        };
+                        // SAFETY: the table of elements has an entry for each place and row.
+                        unsafe { element.store([self.offset(&place, position), word]) };
+                    }
+                    number += interleaved;
+                    element = element.add(lines);
+                });
             }
             line += TEAM_THREADS;
         }
@@ -157,31 +179,40 @@ impl Target<'_> {
         [0, 1, 2].map(|axis| self.place.origin[axis] * self.t.stride[axis])
     }
 
-    /// Stores the product of the team. It synchronises the team before the staged output is used again.
+    /// Stores the product of the team.
     ///
     /// # Safety
     /// All threads of the team come here together, with a complete product; the elements have been looked up, and are the block's own.
     #[inline(always)]
     pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(&self, product: &impl Product<BLOCKS, SLOTS>) {
-        let mut first = 0;
-        while first < self.t.used_blocks {
-            let slice = self.t.slice_blocks.min(self.t.used_blocks - first);
-            let channel = first.divide(self.t.column_phases).0 * 8;
-            let channels = slice.divide(self.t.column_phases).0 * 8;
-            // SAFETY: the caller's promise; barriers lie between writing and reading.
-            unsafe {
-                unrolled!(BLOCK in 0..BLOCKS => {
-                    let part = (BLOCK as u32).wrapping_sub(first);
-                    if part < slice {
-                        self.stage::<BLOCKS, SLOTS, BLOCK>(product, channel, part);
-                    }
-                });
-                self.sync_team();
-                self.store_slice(channel, channels);
-                self.sync_team();
+        let words = self.t.direct_words;
+        // The host knows the alignment of the rows to each other, not that of the first one.
+        let direct = words > 0 && self.output.addr().is_multiple_of(4 * words as usize);
+        // SAFETY: the caller's promise; the host's word for the rows.
+        unsafe {
+            match words {
+                2 if direct => self.store_pairs(product),
+                4 if direct => self.store_quads(product),
+                _ => self.store_staged(product),
             }
-            first += slice;
         }
+    }
+
+    /// The output of the tile's first channel, where the tile begins.
+    #[inline(always)]
+    fn first_output(&self) -> *mut f32 {
+        let t = self.t;
+        let channel = self.place.group as usize * t.out_per_group as usize + self.place.first_channel as usize;
+        let sample = self.place.sample as usize * t.output_sample as usize;
+        let [z, y, x] = self.origin();
+        let origin = (z * t.output[1] + y) * t.output[2] + x;
+        self.output.wrapping_add(sample + channel * t.output_plane as usize + origin as usize)
+    }
+
+    /// The tile's output channels from number `first` on.
+    #[inline(always)]
+    fn channels_from(&self, first: u32) -> u32 {
+        self.t.out_per_group.saturating_sub(self.place.first_channel + first)
     }
 
     /// The thread's team, and its number there.
@@ -209,110 +240,4 @@ impl Target<'_> {
     fn biases(&self, team: u32) -> SharedPtr<f32> {
         dynamic_shared_mem::<f32>().add(self.t.bias_start / 4 + team * self.t.tile_channels)
     }
-
-    /// The staged output of a team.
-    #[inline(always)]
-    fn staged(&self, team: u32) -> SharedPtr<f32> {
-        dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
-    }
-
-    /// Writes a block of eight columns to the staged output, where it is number `part`. Staging begins with number `first_channel` of the
-    /// tile.
-    #[inline(always)]
-    unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
-        &self,
-        product: &impl Product<BLOCKS, SLOTS>,
-        first_channel: u32,
-        part: u32,
-    ) {
-        let (team, thread) = Self::team();
-        let lane = thread % 32;
-        let position = thread / 32 * 16 + lane / 4 * 2;
-        let (block, phase) = part.divide(self.t.column_phases);
-        let channel = block * 8 + lane % 4 * 2;
-        let words = self.t.staged_words;
-        let slot_words = self.t.column_phases.value() as u32 * self.t.plane_words;
-        let word = channel * words + phase * self.t.plane_words + position;
-        let first = self.staged(team).add(word);
-        // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
-        unsafe {
-            let [left, right] = self.biases(team).add(first_channel + channel).cast::<[f32; 2]>().load();
-            unrolled!(SLOT in 0..SLOTS => {
-                let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let place = first.add(SLOT as u32 * slot_words);
-                place.cast::<[f32; 2]>().store([a + left, c + left]);
-                place.add(words).cast::<[f32; 2]>().store([b + right, d + right]);
-            });
-        }
-    }
-
-    /// Stores the staged channels, which begin with number `first` of the tile.
-    #[inline(always)]
-    unsafe fn store_slice(&self, first: u32, channels: u32) {
-        let first_channel = self.place.first_channel + first;
-        let channels = self.t.out_per_group.saturating_sub(first_channel).min(channels);
-        let plane = self.t.output_plane as usize;
-        let group = self.place.group as usize * self.t.out_per_group as usize;
-        let sample = self.place.sample as usize * self.t.output_sample as usize;
-        let [z, y, x] = self.origin();
-        let origin = (z * self.t.output[1] + y) * self.t.output[2] + x;
-        let output = self.output.wrapping_add(sample + (group + first_channel as usize) * plane + origin as usize);
-        let (team, thread) = Self::team();
-        let elements = self.t.places * TEAM_ROWS;
-        // Where a channel has fewer elements than the team threads, threads share the channels.
-        let sharers = if self.t.places == 1 { TEAM_THREADS / TEAM_ROWS } else { 1 };
-        let (mut element, share) = if sharers > 1 { (thread % TEAM_ROWS, thread / TEAM_ROWS) } else { (thread, 0) };
-        while element < elements {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let [offset, word] = self.elements(team).add(element).load();
-                if offset != NOWHERE {
-                    let place = output.wrapping_add(offset as usize + share as usize * plane);
-                    // Neighbouring lanes store together, whether they have a sum or a bias.
-                    let (values, distance) = if word == ONLY_BIAS {
-                        (self.biases(team).add(first), 1)
-                    } else {
-                        (self.staged(team).add(word), self.t.staged_words)
-                    };
-                    let channels = Channels { next: share, step: sharers, end: channels };
-                    self.copy(values.add(share * distance), distance * sharers, place, channels);
-                }
-            }
-            element += TEAM_THREADS;
-        }
-    }
-
-    /// Copies an element of some channels from shared memory, where they lie `words` words apart.
-    #[inline(always)]
-    unsafe fn copy(&self, mut values: SharedPtr<f32>, words: u32, mut place: *mut f32, mut channels: Channels) {
-        let distance = hint::opaque(self.t.output_plane as u32) as usize * channels.step as usize;
-        // SAFETY: the caller's promise.
-        unsafe {
-            while channels.next + (BATCH as u32 - 1) * channels.step < channels.end {
-                let mut batch = [0.0; BATCH];
-                unrolled!(NUMBER in 0..BATCH => {
-                    batch[NUMBER % BATCH] = values.load();
-                    values = values.add(words);
-                });
-                unrolled!(NUMBER in 0..BATCH => {
-                    mem::store(place, batch[NUMBER % BATCH]);
-                    place = hint::opaque_pointer(place.wrapping_add(distance)).cast_mut();
-                });
-                channels.next += BATCH as u32 * channels.step;
-            }
-            while channels.next < channels.end {
-                mem::store(place, values.load());
-                values = values.add(words);
-                place = hint::opaque_pointer(place.wrapping_add(distance)).cast_mut();
-                channels.next += channels.step;
-            }
-        }
-    }
-}
-
-/// Channels: every `step`th from `next` on.
-struct Channels {
-    next: u32,
-    step: u32,
-    end: u32,
 }

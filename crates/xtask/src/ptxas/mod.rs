@@ -46,10 +46,11 @@ pub(crate) fn check(program: PathBuf) -> anyhow::Result<()> {
 fn assemble(assembler: &Assembler) -> anyhow::Result<(String, Vec<String>)> {
     let kernels = kernels();
     let modules = kernels.prebuilt().load(&kernels.hash()?).context("run `cargo xtask ptx` first")?;
+    let archs: Vec<&str> = modules.iter().map(|module| module.arch.as_str()).collect();
     let (mut sections, mut faults) = (Vec::new(), Vec::new());
     for module in &modules {
         let mut rows = Vec::new();
-        for target in targets::of(&module.arch)? {
+        for target in targets::of(&module.arch, &archs)? {
             let report = assembler.assemble(&module.path, &target)?;
             faults.extend(faults_of(&report, &module.path, &target));
             rows.extend(report.kernels.into_iter().map(|kernel| (target.clone(), kernel)));

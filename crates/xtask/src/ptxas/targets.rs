@@ -6,15 +6,16 @@ use anyhow::Context;
 const GENERATIONS: &[u32] = &[75, 80, 86, 89, 90, 100, 120];
 
 /// The targets of PTX for `arch`: every generation from its own on, or itself alone where its instructions are those of one
-/// generation (`sm_90a`) or of one family (`sm_100f`).
-pub(super) fn of(arch: &str) -> anyhow::Result<Vec<String>> {
+/// generation (`sm_90a`) or of one family (`sm_100f`). A generation that has such PTX of its own among `all` runs no other.
+pub(super) fn of(arch: &str, all: &[&str]) -> anyhow::Result<Vec<String>> {
     let capability = arch.strip_prefix("sm_").with_context(|| format!("{arch} is no GPU architecture"))?;
     if capability.ends_with(['a', 'f']) {
         return Ok(vec![arch.to_owned()]);
     }
     let oldest: u32 = capability.parse().with_context(|| format!("{arch} is no GPU architecture"))?;
-    let able = GENERATIONS.iter().filter(|&&generation| generation >= oldest);
-    Ok(able.map(|generation| format!("sm_{generation}")).collect())
+    let able =
+        GENERATIONS.iter().filter(|&&generation| generation >= oldest).map(|generation| format!("sm_{generation}"));
+    Ok(able.filter(|target| !all.contains(&format!("{target}a").as_str())).collect())
 }
 
 #[cfg(test)]
@@ -23,21 +24,28 @@ mod tests {
 
     #[test]
     fn newer_gpus_run_older_ptx() {
-        assert_eq!(of("sm_70").unwrap().len(), GENERATIONS.len());
-        assert_eq!(of("sm_80").unwrap(), ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]);
-        assert_eq!(of("sm_100").unwrap(), ["sm_100", "sm_120"]);
+        assert_eq!(of("sm_70", &[]).unwrap().len(), GENERATIONS.len());
+        assert_eq!(of("sm_80", &[]).unwrap(), ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]);
+        assert_eq!(of("sm_100", &[]).unwrap(), ["sm_100", "sm_120"]);
     }
 
     #[test]
     fn instructions_of_one_generation_run_on_that_one_only() {
-        assert_eq!(of("sm_90a").unwrap(), ["sm_90a"]);
-        assert_eq!(of("sm_100f").unwrap(), ["sm_100f"]);
+        assert_eq!(of("sm_90a", &[]).unwrap(), ["sm_90a"]);
+        assert_eq!(of("sm_100f", &[]).unwrap(), ["sm_100f"]);
+    }
+
+    #[test]
+    fn a_generation_with_ptx_of_its_own_runs_no_other() {
+        let all = ["sm_80", "sm_90a"];
+        assert_eq!(of("sm_80", &all).unwrap(), ["sm_80", "sm_86", "sm_89", "sm_100", "sm_120"]);
+        assert_eq!(of("sm_90a", &all).unwrap(), ["sm_90a"]);
     }
 
     #[test]
     fn other_names_are_refused() {
         for name in ["", "90", "compute_90", "sm_", "sm_x"] {
-            assert!(of(name).is_err(), "{name}");
+            assert!(of(name, &[]).is_err(), "{name}");
         }
     }
 }

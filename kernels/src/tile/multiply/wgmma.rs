@@ -214,9 +214,6 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
-        if !self.filled {
-            return [0.0; 4];
-        }
         let (a, b, c, d);
         // SAFETY: the registers were declared by `new`.
         unsafe {

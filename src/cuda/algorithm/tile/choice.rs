@@ -15,7 +15,7 @@ use super::{
     Target, Task,
     groups::{Group, groups},
     layout::{AxisGroups, Cut, Layout},
-    tables::{Tables, begins_even, has_pairs, ranges},
+    tables::{Tables, begins_even, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -34,6 +34,12 @@ const L2_BYTES: f64 = 32.0;
 /// Bytes per cycle that the memory of the device delivers to all multiprocessors.
 const MEMORY_BYTES: f64 = 2500.0;
 
+/// Bytes that the edges of a row of a tile cost.
+const EDGE_BYTES: f64 = 150.0;
+
+/// How much of the shorter one of computing and moving does not overlap with the other.
+const OVERLAP_LOSS: f64 = 0.3;
+
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
 const LATENCY: f64 = 6000.0;
 
@@ -43,14 +49,20 @@ const FETCH_LATENCY: f64 = 1500.0;
 /// Cycles from one instruction of a warp to the next.
 const SERIAL_ISSUE: f64 = 2.0;
 
+/// Cycles from one instruction of a warp that fetches to the next.
+const FETCH_ISSUE: f64 = 5.0;
+
 /// Cycles between batches of products, one of which has to be complete before the next one is made.
-const BATCH_LATENCY: f64 = 45.0;
+const BATCH_LATENCY: f64 = 80.0;
+
+/// The same where it need not be.
+const PIPELINED_LATENCY: f64 = 20.0;
 
 /// Cycles that a run takes a team besides its products.
-const RUN_LATENCY: f64 = 60.0;
+const RUN_LATENCY: f64 = 150.0;
 
 /// Cycles that a chunk takes a team besides its runs.
-const CHUNK_LATENCY: f64 = 150.0;
+const CHUNK_LATENCY: f64 = 350.0;
 
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1000.0;
@@ -192,11 +204,12 @@ fn boxes(problem: &Problem<3>, positions: [usize; 3], rows: u32) -> Vec<[u32; 4]
     boxes
 }
 
-/// Extents of a box along an axis: powers of two, and even divisions of all positions.
+/// Extents of a box along an axis: powers of two, and divisions of all positions, also rounded up to pairs.
 fn extents(positions: usize, rows: u32) -> Vec<u32> {
-    let powers = (0..=8).map(|power| 1 << power).filter(|&extent| extent <= positions.min(rows as usize));
-    let divisions = (1..=4).map(|parts| positions.div_ceil(parts)).filter(|&extent| extent <= rows as usize);
-    let extents: BTreeSet<usize> = powers.chain(divisions).collect();
+    let powers = (0..=8).map(|power| 1 << power).filter(|&extent| extent <= positions);
+    let divisions = (1..=4).map(|parts| positions.div_ceil(parts));
+    let divisions = divisions.flat_map(|extent| [extent, extent.next_multiple_of(2)]);
+    let extents: BTreeSet<usize> = powers.chain(divisions).filter(|&extent| extent <= rows as usize).collect();
     extents.into_iter().map(|extent| extent as u32).collect()
 }
 
@@ -213,7 +226,7 @@ struct Work {
     /// Slabs, each of which is multiplied for every slot.
     slabs: f64,
     runs: f64,
-    /// Rows of fragments, whose products are made together.
+    /// Batches of products that are made together: of an input row, or of some.
     batches: f64,
     /// Cycles that loading fragments takes the shared memory.
     loads: f64,
@@ -234,10 +247,11 @@ impl Work {
                     } else {
                         1
                     };
+                    let takes_rows_together = !layout.cut.variant.split && (axis == 2 || range.len() == 1);
                     slabs += range.len();
                     runs += 1;
-                    batches += rows;
-                    loads += rows * if axis == 2 { load_cycles(range.len(), has_pairs(layout) && is_even) } else { 1 };
+                    batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
+                    loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
                     is_even ^= range.len() % 2 == 1;
                 }
             }
@@ -246,14 +260,21 @@ impl Work {
             work.batches *= batches as f64;
             work.loads *= loads as f64;
         }
-        let share = f64::from(layout.cut.stage_blocks) / passes;
+        let stage_blocks = f64::from(layout.cut.stage_blocks);
+        let share = stage_blocks / passes;
+        let run_blocks = (f64::from(layout.chunk_slabs()) * work.runs / work.slabs.max(1.0)).floor();
         Self {
             slabs: work.slabs * share,
-            runs: work.runs * share,
+            runs: work.runs / passes * (stage_blocks / run_blocks.clamp(1.0, stage_blocks)).ceil(),
             batches: work.batches * share,
             loads: work.loads * share,
         }
     }
+}
+
+/// Whether registers are enough to make a batch of products while the one before is under way.
+fn is_pipelined(variant: &Variant) -> bool {
+    variant.columns / 8 * variant.slots * if variant.split { 3 } else { 1 } <= 24
 }
 
 /// Cycles that the four warps of a team take to load the fragments of neighbouring taps.
@@ -274,6 +295,57 @@ fn row_bytes(words: f64) -> f64 {
 fn neighbouring_outputs(layout: &Layout) -> f64 {
     let all_phases = layout.groups[2].len() == 1;
     if all_phases { f64::from(layout.cut.extents[3] * layout.interleaved) } else { 1.0 }
+}
+
+/// What it costs in bytes that rows of a tile do not begin and end with sectors of the memory. A sector that is written in part is read
+/// before, if its other part does not come soon.
+fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
+    let Axis { output, stride, .. } = problem.axes()[2];
+    let tile = layout.cut.extents[3] as usize * stride;
+    if output.is_multiple_of(8) && tile.is_multiple_of(8) { 0.0 } else { EDGE_BYTES }
+}
+
+/// What a team does at the end of a job.
+struct Store {
+    /// Of each warp.
+    instructions: f64,
+    /// Cycles besides.
+    latency: f64,
+    /// Cycles that the shared memory takes, and the way from it to the L2 cache.
+    shared: f64,
+    /// Bytes on their way to the L2 cache.
+    bytes: f64,
+}
+
+impl Store {
+    fn new(layout: &Layout, problem: &Problem<3>) -> Self {
+        let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.tile_channels);
+        let blocks = f64::from(layout.used_blocks());
+        let matrices = blocks * f64::from(layout.cut.variant.slots);
+        match layout.direct_words(problem) {
+            0 => {
+                let neighbours = neighbouring_outputs(layout);
+                let elements = f64::from(layout.places * tile::TEAM_ROWS) / 128.0;
+                let slices = f64::from(layout.used_blocks().div_ceil(layout.slice_blocks()));
+                Self {
+                    instructions: blocks * 40.0 + matrices * 9.0 + elements * 20.0 + outputs / 128.0 * 6.5,
+                    latency: slices * 200.0 + STORE_LATENCY,
+                    shared: outputs * 12.0 / 128.0,
+                    bytes: outputs / neighbours * row_bytes(neighbours),
+                }
+            }
+            // A lane's words of eight lanes lie together.
+            words => {
+                let neighbours = f64::from(8 * words);
+                Self {
+                    instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
+                    latency: STORE_LATENCY / 2.0,
+                    shared: outputs * 8.0 / 128.0,
+                    bytes: outputs / neighbours * row_bytes(neighbours),
+                }
+            }
+        }
+    }
 }
 
 /// Cycles that a layout is estimated to take; `None` if it does not fit.
@@ -298,8 +370,10 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let tensor = products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT);
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
     let reads = work.loads + products * columns / 4.0;
-    let instructions = work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 20.0;
-    let latency = batches * BATCH_LATENCY + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
+    let instructions =
+        work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 60.0 + chunks * 60.0;
+    let batch_latency = if is_pipelined(variant) { PIPELINED_LATENCY } else { BATCH_LATENCY };
+    let latency = batches * batch_latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
     let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
 
     // Of the producers.
@@ -312,36 +386,30 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
     let fetch = channels / 3.0 * (copies / 32.0).ceil() * copy_instructions;
     // A slot of a ring is filled, then emptied, then filled again.
-    let input_round = FETCH_LATENCY + (fetch * SERIAL_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
+    let input_round = FETCH_LATENCY + (fetch * FETCH_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);
 
     // Of the end of a job, for a team.
-    let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.tile_channels);
-    let neighbours = neighbouring_outputs(layout);
-    let stored_bytes = outputs / neighbours * row_bytes(neighbours);
-    let store_instructions = outputs / 128.0 * 5.0 + slots * columns / 2.0 * 1.5 + f64::from(layout.places) * 40.0;
-    let slices = f64::from(layout.used_blocks().div_ceil(layout.slice_blocks()));
-    let store = store_instructions * SERIAL_ISSUE + slices * 200.0 + STORE_LATENCY;
+    let store = Store::new(layout, problem);
 
     // A team works on one stage after the other, and both teams share what a multiprocessor has.
     let stages = if work.slabs > 0.0 { f64::from(layout.stages) } else { 0.0 };
     let resources = [
-        stages * serial + store,
-        stages * fetch * SERIAL_ISSUE,
+        stages * serial + store.instructions * SERIAL_ISSUE + store.latency,
+        stages * fetch * FETCH_ISSUE,
         stages * input_round / f64::from(shared.input_ring),
         stages * chunks * weight_round / f64::from(shared.weight_ring),
         stages * tensor * teams,
-        stages * (reads * teams + staged_bytes / 128.0) + teams * outputs * 8.0 / 128.0,
-        (stages * instructions + store_instructions) * teams + stages * fetch * 0.75,
-        (stages * fetched_bytes + teams * stored_bytes) / L2_BYTES,
+        stages * (reads * teams + staged_bytes / 128.0) + teams * store.shared,
+        (stages * instructions + store.instructions) * teams + stages * fetch * 0.75,
+        (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
     let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
     let busy = rounds * job + LATENCY;
-    let waste = stored_bytes / (outputs * 4.0);
-    // A sector that is written in part is read before, if its other part does not come soon.
-    let output = problem.output_shape().len() as f64 * 4.0 * (1.0 + 2.0 * (waste - 1.0));
+    let row = 4.0 * neighbouring_outputs(layout);
+    let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = problem.input_shape().len() as f64 * 4.0;
     let moved = (input + output) / MEMORY_BYTES;
-    Some(busy.max(moved) + 0.1 * busy + 0.1 * moved)
+    Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
 }

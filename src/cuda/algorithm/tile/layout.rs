@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use conv_transpose_kernels::tile::{self, Variant};
 
 use super::groups::Group;
-use crate::{Phase, Problem};
+use crate::{Axis, Phase, Problem};
 
 /// Parts of shared memory begin at multiples of this many bytes.
 const ALIGN: u32 = 128;
@@ -215,16 +215,35 @@ impl Layout {
         (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases
     }
 
-    /// Words from one matrix of a staged output channel to the next. Matrices of phases that are neighbours are read in turn by neighbouring
-    /// lanes, so they are to start on different banks.
-    pub(super) fn plane_words(&self) -> u32 {
-        tile::TEAM_ROWS + (32 / self.cut.phases[2] % 32).next_multiple_of(2)
+    /// Words from one matrix of a staged output to the next, in a quad of channels. Matrices of phases that are neighbours are read in
+    /// turn by neighbouring lanes, so they are to start on different banks.
+    pub(super) fn matrix_words(&self) -> u32 {
+        tile::TEAM_ROWS * tile::QUAD + (32 / self.cut.phases[2] % 32).next_multiple_of(tile::QUAD)
     }
 
-    /// Words from one staged output channel to the next: 4 or 12 modulo 16, so that the lanes of a warp write to different banks.
-    pub(super) fn staged_words(&self) -> u32 {
-        let words = self.cut.variant.slots * self.cut.column_phases() * self.plane_words();
-        words.next_multiple_of(8) + 4
+    /// Words of an output row that a lane has of its two positions and can store together; 0 if it cannot.
+    pub(super) fn direct_words(&self, problem: &Problem<3>) -> u32 {
+        let Axis { stride, output, .. } = problem.axes()[2];
+        let words: u32 = match stride {
+            1 => 2,
+            2 if self.cut.phases[2] == 2 && self.groups[2].len() == 1 => 4,
+            _ => return 0,
+        };
+        let all_are_computed =
+            self.interleaved == self.cut.phases[2] && self.places == self.cut.variant.slots * self.cut.column_phases();
+        let is_aligned = self.has_pairs() && output.is_multiple_of(words as usize);
+        if all_are_computed && is_aligned { words } else { 0 }
+    }
+
+    /// Whether the two positions of a lane are neighbours in a row.
+    pub(super) fn has_pairs(&self) -> bool {
+        self.cut.extents[3].is_multiple_of(2)
+    }
+
+    /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
+    pub(super) fn quad_words(&self) -> u32 {
+        let words = self.cut.variant.slots * self.cut.column_phases() * self.matrix_words();
+        (words - 4).next_multiple_of(32) + 4
     }
 
     /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
@@ -264,7 +283,8 @@ impl Layout {
         let places_bytes = tile::TEAMS * self.places * tile::TEAM_ROWS * 8;
         let bias_start = places_start.checked_add(places_bytes)?;
         let output_start = bias_start + tile::TEAMS * 4 * self.tile_channels;
-        let output_bytes = 4 * 8 * (self.slice_blocks() / self.cut.column_phases()) * self.staged_words();
+        let quads = self.slice_blocks() / self.cut.column_phases() * 8 / tile::QUAD;
+        let output_bytes = 4 * quads * self.quad_words();
         let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
         Some(Shared {
             input_ring,

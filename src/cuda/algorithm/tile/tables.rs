@@ -27,10 +27,18 @@ pub(super) struct Tables {
     first_run_row: u32,
 }
 
-/// Taps that a run takes together: along z, y and x, of a block of eight channels.
+/// What a run takes together.
 struct Box {
-    block: u32,
+    /// Blocks of eight channels.
+    blocks: Range<u32>,
+    /// Along z, y and x.
     taps: [Range<usize>; 3],
+}
+
+impl Box {
+    fn slabs(&self) -> u32 {
+        self.blocks.len() as u32 * self.taps.iter().map(|range| range.len() as u32).product::<u32>()
+    }
 }
 
 /// The tables in the making.
@@ -129,6 +137,7 @@ impl Tables {
             weight_bytes: self.chunk_slabs * layout.slab_bytes(),
             offsets_start: self.shared.offsets_start,
             row_step: 4 * layout.row_words(),
+            block_bytes: 4 * 8 * layout.channel_words,
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
             places_start: self.shared.places_start,
@@ -137,8 +146,9 @@ impl Tables {
             output_bytes: self.shared.output_bytes,
             places: layout.places,
             slice_blocks: layout.slice_blocks(),
-            plane_words: layout.plane_words(),
-            staged_words: layout.staged_words(),
+            matrix_words: layout.matrix_words(),
+            quad_words: layout.quad_words(),
+            direct_words: layout.direct_words(problem),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
@@ -248,7 +258,7 @@ impl Builder<'_> {
         let mut since_promotion = 0;
         let mut open: Option<Chunk> = None;
         for taps in boxes {
-            let count = taps.taps.iter().map(|range| range.len() as u32).product::<u32>();
+            let count = taps.slabs();
             if let Some(chunk) = open.take_if(|chunk| chunk.slabs + count > layout.chunk_slabs()) {
                 self.close(chunk, &mut since_promotion);
             }
@@ -288,18 +298,21 @@ impl Builder<'_> {
         let shift = |axis: usize, tap: usize| groups[axis].first + (tap * groups[axis].step) as i64 - origin[axis];
         let [z, y, x] = [0, 1, 2].map(|axis| shift(axis, taps.taps[axis].start));
         let word = ((z * i64::from(layout.halo[1])) + y) * i64::from(layout.pitch) + x;
-        let block_words = i64::from(taps.block * 8 * layout.channel_words);
+        let block_words = i64::from(taps.blocks.start * 8 * layout.channel_words);
         self.runs.push(Run {
             offset: 4 * (word + block_words) as u32,
             first_slab: staged * layout.slab_bytes() / 16,
             neighbours: taps.taps[2].len() as u16,
             taps: if row_axis < 2 { taps.taps[row_axis].len() as u16 } else { 1 },
-            flags: if has_pairs(layout) && x % 2 == 0 { Run::ALIGNED } else { 0 },
+            blocks: taps.blocks.len() as u16,
+            flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 },
         });
-        for tap_x in taps.taps[2].clone() {
-            for tap_z in taps.taps[0].clone() {
-                for tap_y in taps.taps[1].clone() {
-                    self.add_slab(groups, [tap_z, tap_y, tap_x], 8 * taps.block);
+        for block in taps.blocks.clone() {
+            for tap_x in taps.taps[2].clone() {
+                for tap_z in taps.taps[0].clone() {
+                    for tap_y in taps.taps[1].clone() {
+                        self.add_slab(groups, [tap_z, tap_y, tap_x], 8 * block);
+                    }
                 }
             }
         }
@@ -328,30 +341,35 @@ impl Builder<'_> {
     }
 }
 
-/// Whether the two positions of a lane are neighbours in a row.
-pub(super) fn has_pairs(layout: &Layout) -> bool {
-    layout.cut.extents[3].is_multiple_of(2)
-}
-
-/// The taps of a pass as runs take them.
+/// The taps of a pass as runs take them: of as many blocks of channels as a chunk has room for.
 fn boxes(layout: &Layout, groups: [&Group; 3]) -> Vec<Box> {
     let [z, y, x] = [0, 1, 2].map(|axis| ranges(layout, axis, groups[axis]));
     let mut boxes = Vec::new();
-    for block in 0..layout.cut.stage_blocks {
-        for z in &z {
-            for y in &y {
-                boxes.extend(x.iter().map(|x| Box { block, taps: [z.clone(), y.clone(), x.clone()] }));
+    for z in &z {
+        for y in &y {
+            for x in &x {
+                let taps = [z.clone(), y.clone(), x.clone()];
+                let blocks = run_blocks(layout, &taps);
+                let firsts = (0..layout.cut.stage_blocks).step_by(blocks as usize);
+                let ranges = firsts.map(|first| first..(first + blocks).min(layout.cut.stage_blocks));
+                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone() }));
             }
         }
     }
     boxes
 }
 
+/// Blocks of eight channels that a run of some taps takes at most.
+pub(super) fn run_blocks(layout: &Layout, taps: &[Range<usize>; 3]) -> u32 {
+    let slabs: u32 = taps.iter().map(|range| range.len() as u32).product();
+    (layout.chunk_slabs() / slabs.max(1)).clamp(1, layout.cut.stage_blocks)
+}
+
 /// The taps of a group as runs take them along an axis.
 pub(super) fn ranges(layout: &Layout, axis: usize, group: &Group) -> Vec<Range<usize>> {
     let row_axis = layout.cut.row_axis;
     let takes_triples = row_axis < 2 && layout.run_slabs() >= ROW_TAPS;
-    if axis == 2 && has_pairs(layout) && group.step == 1 {
+    if axis == 2 && layout.has_pairs() && group.step == 1 {
         let row_taps = if takes_triples { ROW_TAPS } else { 1 };
         let most = (layout.run_slabs() / row_taps).clamp(1, MOST_NEIGHBOURS) as usize;
         neighbours(group.taps, begins_even(layout, group), most)

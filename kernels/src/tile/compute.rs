@@ -1,6 +1,6 @@
 //! Computing: the products of a run.
 
-use cuda_std::mem;
+use cuda_std::{hint, mem};
 
 use super::{
     fragment::{Factor, Fragment},
@@ -56,25 +56,24 @@ unsafe fn run_products<
     run: &Run,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
-    let mut input = staged.input.shifted(run.offset);
-    let mut slab = run.first_slab;
-    let mut left = run.blocks;
+    let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
         loop {
-            let weight = staged.weight.slab(slab);
+            // Found anew for each block, not kept in registers meanwhile.
+            let number = hint::opaque(block);
+            let input = staged.input.shifted(run.offset + number * t.block_bytes);
+            let weight = staged.weight.slab(run.first_slab + number * (NEIGHBOURS * TAPS) as u32 * slab_units);
             if SPLIT || TAPS > 1 {
                 row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS>(t, accumulators, input, weight, run);
             } else {
                 rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run);
             }
             accumulators.fill();
-            left -= 1;
-            if left == 0 {
+            block += 1;
+            if block == u32::from(run.blocks) {
                 break;
             }
-            input = input.shifted(t.block_bytes);
-            slab += (NEIGHBOURS * TAPS) as u32 * slab_units;
         }
     }
 }

@@ -35,7 +35,7 @@ const L2_BYTES: f64 = 32.0;
 const MEMORY_BYTES: f64 = 2500.0;
 
 /// Bytes that the edges of a row of a tile cost.
-const EDGE_BYTES: f64 = 150.0;
+const EDGE_BYTES: f64 = 220.0;
 
 /// How much of the shorter one of computing and moving does not overlap with the other.
 const OVERLAP_LOSS: f64 = 0.3;

@@ -6,7 +6,7 @@ mod gpu;
 use std::{ffi::c_void, thread};
 
 use conv_transpose::{
-    Argument, ConvTranspose2d, Error, GeometryError, Shape, Tensor,
+    Argument, ConvTranspose2d, Error, GeometryError, Precision, Shape, Tensor,
     cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, Plan},
 };
 use cust::{
@@ -209,6 +209,54 @@ fn kernels_of_older_architectures_compute_the_same() {
         case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
         assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected(), "{architecture}");
     }
+}
+
+/// How tile kernels load and store depends on the alignment of the tensors, and on the architecture.
+#[test]
+fn tiles_take_tensors_at_any_address() {
+    let Some(newest) = device("tiles_take_tensors_at_any_address") else { return };
+    if newest.compute_capability() < (8, 0) {
+        return;
+    }
+    for architecture in ["sm_80", newest.architecture()] {
+        let device = Device::with_architecture(0, architecture).unwrap();
+        for (stride, kernel, input) in [(1, 3, [9, 32]), (2, 2, [5, 18]), (2, 4, [3, 17]), (3, 5, [5, 7])] {
+            let layer = ConvTranspose2d::builder(11, 19, [kernel; 2]).stride([stride; 2]).build().unwrap();
+            let (input, weight) =
+                (whole_numbers(Shape::batched(2, 11, input), 1), whole_numbers(layer.weight_shape(), 2));
+            for precision in [Precision::F32, Precision::Tf32] {
+                let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+                let plan = Plan::new(&device, &layer, input.shape(), options).unwrap();
+                let expected = expected(&layer, &input, &weight, None);
+                for offset in 0..=4 {
+                    let what = format!("{architecture}, {precision}, stride {stride}, offset {offset}");
+                    assert!(forward_at(&plan, &input, &weight, offset) == expected, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// The output of a plan whose input and output begin that many words after an aligned address. Nothing else is written.
+fn forward_at(plan: &Plan<2>, input: &Tensor<f32, 2>, weight: &Tensor<f32, 2>, offset: usize) -> Vec<f32> {
+    let shifted = [vec![f32::NAN; offset], input.as_slice().to_vec()].concat();
+    let (input, weight) =
+        (DeviceBuffer::from_slice(&shifted).unwrap(), DeviceBuffer::from_slice(weight.as_slice()).unwrap());
+    let len = Tensor::filled(plan.output_shape(), 0.0f32).unwrap().as_slice().len();
+    let output = DeviceBuffer::from_slice(&vec![f32::NAN; offset + len + 4]).unwrap();
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let address = |buffer: &DeviceBuffer<f32>, offset: usize| buffer.as_device_ptr().as_raw() + 4 * offset as u64;
+    // SAFETY: the buffers have room for the problem's tensors behind the offset, and live until the synchronisation.
+    unsafe {
+        let (input, weight, output) = (address(&input, offset), address(&weight, 0), address(&output, offset));
+        plan.forward_raw(stream.as_inner().cast::<c_void>(), input, weight, None, output).unwrap();
+    }
+    stream.synchronize().unwrap();
+    let host = output.as_host_vec().unwrap();
+    let (before, rest) = host.split_at(offset);
+    let (written, behind) = rest.split_at(len);
+    assert!(before.iter().chain(behind).all(|value| value.is_nan()), "elements beside the output were written");
+    written.to_vec()
 }
 
 #[test]

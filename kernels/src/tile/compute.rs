@@ -183,6 +183,12 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     }
 }
 
+/// Whether a kernel has registers enough to make a batch of products while the one before is under way. Sums take as many as accumulators,
+/// split factors twice as many as others.
+pub const fn is_pipelined(tile_columns: u32, slots: u32, split: bool) -> bool {
+    tile_columns / 8 * slots * if split { 3 } else { 1 } <= 24
+}
+
 /// Ends a batch of products. The registers of a batch are free when the products of the next one are under way. Where accumulators take
 /// most of the registers, a batch is complete before the next one is made, and so it is where a loop begins anew with the same registers.
 ///
@@ -193,14 +199,12 @@ unsafe fn finish_batch<const BLOCKS: usize, const SLOTS: usize, const SPLIT: boo
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     is_last: bool,
 ) {
-    // Sums take as many registers as accumulators, split factors twice as many as others.
-    let many = BLOCKS * SLOTS * if SPLIT { 3 } else { 1 } > 24;
     // SAFETY: the caller's promise.
     unsafe {
-        if many || is_last {
-            accumulators.finish::<0>();
-        } else {
+        if is_pipelined(8 * BLOCKS as u32, SLOTS as u32, SPLIT) && !is_last {
             accumulators.finish::<1>();
+        } else {
+            accumulators.finish::<0>();
         }
     }
 }

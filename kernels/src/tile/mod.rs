@@ -38,6 +38,7 @@ mod unrolled;
 
 use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
+pub use compute::is_pipelined;
 use compute::{Staged, load_run, multiply_run};
 use fragment::Fragment;
 use multiply::{Accumulators, Sums, Weights};

@@ -222,6 +222,12 @@ impl Target<'_> {
         (thread / TEAM_THREADS, thread % TEAM_THREADS)
     }
 
+    /// The first of the two rows of the product that a thread of a team has; the other one follows.
+    #[inline(always)]
+    fn first_row(thread: u32) -> u32 {
+        thread / 32 * 16 + thread % 32 / 4 * 2
+    }
+
     #[inline(always)]
     unsafe fn sync_team(&self) {
         let team = thread::thread_idx_x() / TEAM_THREADS;

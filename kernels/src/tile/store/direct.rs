@@ -17,7 +17,7 @@ use crate::{
 
 /// Where a lane stores its two channels of a block of columns.
 struct Lane {
-    /// Its element of a channel, counted in words, for slot 0; those of the other slots follow at a distance.
+    /// Where its first element of a channel is looked up, for slot 0; those of the other slots follow at a distance.
     elements: SharedPtr<[u32; 2]>,
     slot_distance: u32,
     /// The two channels.
@@ -92,7 +92,7 @@ impl Target<'_> {
     unsafe fn lane(&self, output: *mut f32, block: u32, phases: u32) -> Lane {
         let t = self.t;
         let (team, thread) = Self::team();
-        let row = thread / 32 * 16 + thread % 32 / 4 * 2;
+        let row = Self::first_row(thread);
         // Found again for each job, not kept in registers meanwhile.
         let (group, phase) = hint::opaque(block).divide(t.column_phases);
         let first = group * 8 + thread % 4 * 2;

@@ -73,7 +73,7 @@ impl Target<'_> {
         part: u32,
     ) {
         let (team, thread) = Self::team();
-        let row = thread / 32 * 16 + thread % 32 / 4 * 2;
+        let row = Self::first_row(thread);
         let column = thread % 4 * 2;
         let (group, phase) = part.divide(self.t.column_phases);
         let quad = (group * 8 + column) / QUAD;

@@ -272,11 +272,6 @@ impl Work {
     }
 }
 
-/// Whether registers are enough to make a batch of products while the one before is under way.
-fn is_pipelined(variant: &Variant) -> bool {
-    variant.columns / 8 * variant.slots * if variant.split { 3 } else { 1 } <= 24
-}
-
 /// Cycles that the four warps of a team take to load the fragments of neighbouring taps.
 fn load_cycles(neighbours: usize, aligned: bool) -> usize {
     match (neighbours, aligned) {
@@ -372,7 +367,8 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let reads = work.loads + products * columns / 4.0;
     let instructions =
         work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 60.0 + chunks * 60.0;
-    let batch_latency = if is_pipelined(variant) { PIPELINED_LATENCY } else { BATCH_LATENCY };
+    let is_pipelined = tile::is_pipelined(variant.columns, variant.slots, variant.split);
+    let batch_latency = if is_pipelined { PIPELINED_LATENCY } else { BATCH_LATENCY };
     let latency = batches * batch_latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
     let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
 

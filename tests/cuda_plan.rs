@@ -6,7 +6,7 @@ mod gpu;
 use std::{ffi::c_void, thread};
 
 use conv_transpose::{
-    Argument, ConvTranspose2d, Error, GeometryError, Precision, Shape, Tensor,
+    Argument, ConvTranspose2d, ConvTranspose3d, Error, GeometryError, Precision, Shape, Tensor,
     cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, Plan},
 };
 use cust::{
@@ -237,8 +237,52 @@ fn tiles_take_tensors_at_any_address() {
     }
 }
 
+/// Where the rows of the input are aligned, tile kernels copy boxes of it on compute capability 9.0. They reach over all edges, and beyond the
+/// last channel and sample, where zeros are to be staged, but not into another group's channels.
+#[test]
+fn boxes_reach_over_all_edges() {
+    let Some(device) = device("boxes_reach_over_all_edges") else { return };
+    if device.compute_capability() < (8, 0) {
+        return;
+    }
+    let mut in_boxes = 0;
+    for (channels, groups) in [(8, 1), (13, 1), (48, 2), (20, 2)] {
+        for (kernel, stride, padding, dilation, extents) in [
+            (3, 1, 0, 1, [5, 6, 8]),
+            (3, 1, 2, 1, [3, 9, 12]),
+            (4, 2, 1, 1, [4, 5, 16]),
+            (2, 1, 0, 5, [2, 3, 4]),
+            (5, 3, 2, 1, [3, 4, 20]),
+            (1, 1, 0, 1, [1, 7, 36]),
+        ] {
+            let layer = ConvTranspose3d::builder(channels, 12 * groups, [kernel; 3])
+                .stride([stride; 3])
+                .padding([padding; 3])
+                .dilation([dilation; 3])
+                .groups(groups)
+                .build()
+                .unwrap();
+            let (input, weight) =
+                (whole_numbers(Shape::batched(3, channels, extents), 1), whole_numbers(layer.weight_shape(), 2));
+            for precision in [Precision::F32, Precision::Tf32] {
+                let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+                let plan = Plan::new(&device, &layer, input.shape(), options).unwrap();
+                let what = format!("{groups} groups of {channels} channels of {extents:?}: {}", plan.describe());
+                assert!(forward_at(&plan, &input, &weight, 0) == expected(&layer, &input, &weight, None), "{what}");
+                in_boxes += usize::from(plan.describe().contains("in boxes"));
+            }
+        }
+    }
+    assert_eq!(in_boxes > 0, device.architecture() == "sm_90a");
+}
+
 /// The output of a plan whose input and output begin that many words after an aligned address. Nothing else is written.
-fn forward_at(plan: &Plan<2>, input: &Tensor<f32, 2>, weight: &Tensor<f32, 2>, offset: usize) -> Vec<f32> {
+fn forward_at<const D: usize>(
+    plan: &Plan<D>,
+    input: &Tensor<f32, D>,
+    weight: &Tensor<f32, D>,
+    offset: usize,
+) -> Vec<f32> {
     let shifted = [vec![f32::NAN; offset], input.as_slice().to_vec()].concat();
     let (input, weight) =
         (DeviceBuffer::from_slice(&shifted).unwrap(), DeviceBuffer::from_slice(weight.as_slice()).unwrap());

@@ -57,6 +57,7 @@ mod parameters;
 mod plan;
 mod recipe;
 mod tensor;
+mod tensor_map;
 mod workspace;
 
 pub use algorithm::Algorithm;

@@ -8,6 +8,8 @@ use cust::{
     sys,
 };
 
+use conv_transpose_kernels::tile::TensorMap;
+
 use super::{
     algorithm::{self, Algorithm, Task, Way},
     context::Entered,
@@ -361,7 +363,9 @@ impl<const D: usize> Plan<D> {
             return Ok(());
         }
         for (launch, kernel) in launches.iter().zip(kernels) {
-            let arguments = launch.pointers(&self.table_addresses, operands);
+            let boxes = launch.input_boxes().map(|boxes| boxes.encode(operands.input)).transpose()?;
+            let input_map = boxes.unwrap_or(TensorMap::NONE);
+            let arguments = launch.pointers(&self.table_addresses, operands, &input_map);
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
             unsafe { kernel.launch(stream, launch.blocks, launch.threads, launch.shared_bytes, arguments)? };
         }

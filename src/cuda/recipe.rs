@@ -6,6 +6,9 @@
 use std::ffi::c_void;
 
 use bytemuck::Pod;
+use conv_transpose_kernels::tile::TensorMap;
+
+use super::tensor_map::Boxes;
 
 /// Threads of a block, for kernels with one thread per element. The kernels' launch bounds allow no more.
 pub(super) const BLOCK: u32 = 256;
@@ -54,6 +57,8 @@ pub(super) enum Argument {
     Table(usize),
     /// Address of the input.
     Input,
+    /// The boxes of the input, described to the hardware; of no meaning if there are none.
+    InputMap(Option<Boxes>),
     /// Address of the weight.
     Weight,
     /// Address of the packed weight.
@@ -117,15 +122,29 @@ impl Launch {
         Self { kernel, blocks: elements.div_ceil(BLOCK.into()) as u32, threads: BLOCK, shared_bytes: 0, arguments }
     }
 
+    /// The boxes that the kernel copies of the input, if it does.
+    pub(super) fn input_boxes(&self) -> Option<&Boxes> {
+        self.arguments.iter().find_map(|argument| match argument {
+            Argument::InputMap(boxes) => boxes.as_ref(),
+            _ => None,
+        })
+    }
+
     /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the recipe's
-    /// tables. The driver only reads what they point to.
-    pub(super) fn pointers(&self, tables: &[u64], operands: &Operands) -> [*mut c_void; MOST_ARGUMENTS] {
+    /// tables, `input_map` describes the boxes of the input. The driver only reads what they point to.
+    pub(super) fn pointers(
+        &self,
+        tables: &[u64],
+        operands: &Operands,
+        input_map: &TensorMap,
+    ) -> [*mut c_void; MOST_ARGUMENTS] {
         let mut pointers = [std::ptr::null_mut(); MOST_ARGUMENTS];
         for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
             let value: *const u8 = match argument {
                 Argument::Value(bytes) => bytes.as_ptr(),
                 Argument::Table(number) => (&raw const tables[*number]).cast(),
                 Argument::Input => (&raw const operands.input).cast(),
+                Argument::InputMap(_) => (&raw const *input_map).cast(),
                 Argument::Weight => (&raw const operands.weight).cast(),
                 Argument::PackedWeight => (&raw const operands.packed_weight).cast(),
                 Argument::Bias => (&raw const operands.bias).cast(),
@@ -149,6 +168,7 @@ mod tests {
     fn bytes(argument: &Argument) -> usize {
         match argument {
             Argument::Value(bytes) => bytes.len(),
+            Argument::InputMap(_) => size_of::<TensorMap>(),
             _ => size_of::<*const f32>(),
         }
     }

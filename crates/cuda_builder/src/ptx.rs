@@ -2,6 +2,9 @@
 //!
 //! rustc has no attribute for launch bounds. `#[kernel(launch_bounds(..))]` therefore leaves a comment in the assembly,
 //! `// launch_bounds NAME THREADS [BLOCKS]`, which becomes the directives `.maxntid` and `.minnctapersm` of that kernel.
+//!
+//! Nor does rustc align parameters to more than 16 bytes. `tensor_map_parameter!` leaves `// tensor_map PARAMETER` where it
+//! takes the address of one, which has to be aligned to 64.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +26,9 @@ pub enum Defect {
     /// Launch bounds for something that is no kernel.
     #[error("it has launch bounds for `{0}`, which is no kernel in it")]
     UnknownKernel(String),
+    /// The address of a tensor map that is no parameter, or none of 128 bytes.
+    #[error("it uses `{0}` as a tensor map, which is no parameter of 128 bytes, aligned to 16")]
+    NoTensorMap(String),
     /// A text that is not whole.
     #[error("its braces do not match")]
     Unbalanced,
@@ -33,7 +39,7 @@ pub(crate) fn finish(text: &str) -> Result<String, Defect> {
     check_functions(text)?;
     check_arrays(text)?;
     let mut bounds = read_bounds(text);
-    let finished = raise_version(&write_bounds(text, &mut bounds)?);
+    let finished = align_tensor_maps(raise_version(&write_bounds(text, &mut bounds)?))?;
     match bounds.into_keys().next() {
         Some(unused) => Err(Defect::UnknownKernel(unused.to_owned())),
         None => Ok(finished),
@@ -44,6 +50,19 @@ pub(crate) fn finish(text: &str) -> Result<String, Defect> {
 /// phase of a memory barrier by parity, which the next version has.
 fn raise_version(text: &str) -> String {
     text.replacen("\n.version 7.0\n", "\n.version 7.1\n", 1)
+}
+
+/// Aligns the parameters that are tensor maps to 64 bytes.
+fn align_tensor_maps(mut text: String) -> Result<String, Defect> {
+    let marks = text.lines().filter_map(|line| line.trim().strip_prefix("// tensor_map "));
+    for map in marks.map(str::to_owned).collect::<BTreeSet<_>>() {
+        let declared = |align: u32| format!(".param .align {align} .b8 {map}[128]");
+        if !text.contains(&declared(16)) {
+            return Err(Defect::NoTensorMap(map));
+        }
+        text = text.replacen(&declared(16), &declared(64), 1);
+    }
+    Ok(text)
 }
 
 fn check_functions(text: &str) -> Result<(), Defect> {
@@ -129,6 +148,18 @@ mod tests {
         let of = |version: &str| format!("//\n\n.version {version}\n.target sm_80\n");
         assert_eq!(raise_version(&of("7.0")), of("7.1"));
         assert_eq!(raise_version(&of("8.0")), of("8.0"));
+    }
+
+    #[test]
+    fn tensor_maps_are_aligned() {
+        let text = |align: u32, bytes: u32| {
+            format!(
+                ".visible .entry fill(\n\t.param .align {align} .b8 fill_param_0[{bytes}],\n\t.param .align 16 .b8 \
+                 fill_param_1[128]\n)\n{{\n\t// tensor_map fill_param_0\n\tret;\n}}\n"
+            )
+        };
+        assert_eq!(finish(&text(16, 128)), Ok(text(64, 128)));
+        assert_eq!(finish(&text(16, 64)), Err(Defect::NoTensorMap("fill_param_0".to_owned())));
     }
 
     #[test]

@@ -226,6 +226,65 @@ unsafe extern "C" fn cuGetErrorName(error: CUresult, text: *mut *const c_char) -
     unsafe { describe(&ENTRY, error, text, c"CUDA_ERROR_SHARED_OBJECT_INIT_FAILED") }
 }
 
+/// `cuTensorMapEncodeTiled` as `cuda.h` declares it, with integers for its enumerations. It is newer than `cust_raw`.
+type EncodeTiled = unsafe extern "C" fn(
+    *mut c_void,
+    c_uint,
+    c_uint,
+    *mut c_void,
+    *const u64,
+    *const u64,
+    *const u32,
+    *const u32,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+) -> u32;
+
+/// Describes a tensor in device memory, and the boxes that copies take of it, to the hardware: `cuTensorMapEncodeTiled`,
+/// without interleaving, swizzling or steps, with zeros outside of the tensor.
+///
+/// `data_type` is a `CUtensorMapDataType`, `l2_promotion` a `CUtensorMapL2promotion`. Extents and strides are the tensor's, innermost
+/// dimension first; strides, in bytes, are those of the other dimensions.
+///
+/// # Safety
+///
+/// `map` must be valid for a write of 128 bytes and be aligned to 64.
+pub unsafe fn encode_tensor_map<const RANK: usize, const STRIDES: usize>(
+    map: *mut c_void,
+    data_type: u32,
+    address: u64,
+    extents: &[u64; RANK],
+    strides: &[u64; STRIDES],
+    boxed: &[u32; RANK],
+    l2_promotion: u32,
+) -> CUresult {
+    const { assert!(STRIDES + 1 == RANK) };
+    static ENTRY: Entry<EncodeTiled> = Entry::new("cuTensorMapEncodeTiled\0");
+    // SAFETY: this is the function's type.
+    match unsafe { ENTRY.get() } {
+        // SAFETY: arrays as long as the rank; the caller vouches for the map.
+        Ok(function) => from_code(unsafe {
+            function(
+                map,
+                data_type,
+                RANK as c_uint,
+                address as *mut c_void,
+                extents.as_ptr(),
+                strides.as_ptr(),
+                boxed.as_ptr(),
+                [1; RANK].as_ptr(),
+                0,
+                0,
+                l2_promotion,
+                0,
+            )
+        }),
+        Err(code) => code,
+    }
+}
+
 const _: [unsafe extern "C" fn(CUresult, *mut *const c_char) -> CUresult; 2] =
     [cust_raw::cuGetErrorString, cust_raw::cuGetErrorName];
 

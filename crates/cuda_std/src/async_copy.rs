@@ -5,7 +5,8 @@
 //! that other threads see it after a barrier. Waiting concerns the thread's own copies only, and says nothing to others.
 //!
 //! Instead, a thread may let a [memory barrier](crate::mbarrier) tell others that its copies are complete, without waiting
-//! itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of any length.
+//! itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of any length,
+//! or of a box of a tensor, which a [`TensorMap`] describes.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
@@ -132,4 +133,73 @@ pub unsafe fn copy_bulk(target: SharedPtr<u8>, source: *const u8, bytes: u32, ba
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::copy_bulk(target.address(), source, bytes, barrier.address())
+}
+
+/// A tensor in global memory and the box of it that a copy takes, as the driver's `cuTensorMapEncodeTiled` describes
+/// them. Passed to kernels by value.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug)]
+pub struct TensorMap(pub [u64; 16]);
+
+impl TensorMap {
+    /// Describes nothing.
+    pub const NONE: Self = Self([0; 16]);
+}
+
+/// The address of a kernel's parameter, a [`TensorMap`](crate::async_copy::TensorMap), by the kernel's name and the
+/// parameter's number and name: copies want it where the launch has put it, and a reference would be to a copy of its
+/// own. For sm_90 and later.
+///
+/// Copies want it aligned to 64 bytes, which rustc cannot say of a parameter. The mark that this leaves in the PTX has
+/// `cuda_builder` say it.
+#[macro_export]
+macro_rules! tensor_map_parameter {
+    ($kernel:ident, $number:literal, $parameter:ident) => {{
+        let _: $crate::async_copy::TensorMap = $parameter;
+        let map: *const $crate::async_copy::TensorMap;
+        // SAFETY: takes the address of a parameter of the kernel in which this is expanded.
+        unsafe {
+            ::core::arch::asm!(
+                concat!("// tensor_map ", stringify!($kernel), "_param_", $number),
+                concat!("mov.b64 {map}, ", stringify!($kernel), "_param_", $number, ";"),
+                "cvta.param.u64 {map}, {map};",
+                map = out(reg64) map,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        map
+    }};
+}
+
+/// Starts to copy a box of a tensor of five dimensions, which is complete as [`copy_bulk`] is. `first` is where the box
+/// begins, innermost dimension first; what lies outside of the tensor becomes zero in the target, where the box is dense.
+/// For sm_90 and later; the emulator does not have it.
+///
+/// # Safety
+///
+/// As for [`copy_bulk`], with the bytes of the box; `map` must be the address of a parameter, by
+/// [`tensor_map_parameter`](crate::tensor_map_parameter). The target must be aligned to 128 bytes, and `first[0]` elements
+/// must be a multiple of 16 bytes.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub unsafe fn copy_box(target: SharedPtr<u8>, map: *const TensorMap, first: [i32; 5], barrier: Mbarrier) {
+    // SAFETY: the caller vouches for the map, the place and the barrier. The compiler has to assume that any memory is read
+    // and written here.
+    unsafe {
+        core::arch::asm!(
+            concat!(
+                "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes ",
+                "[{target}], [{map}, {{{a}, {b}, {c}, {d}, {e}}}], [{barrier}];"
+            ),
+            target = in(reg32) target.address(),
+            map = in(reg64) map,
+            a = in(reg32) first[0],
+            b = in(reg32) first[1],
+            c = in(reg32) first[2],
+            d = in(reg32) first[3],
+            e = in(reg32) first[4],
+            barrier = in(reg32) barrier.address(),
+            options(nostack, preserves_flags),
+        )
+    }
 }

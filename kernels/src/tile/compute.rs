@@ -183,10 +183,9 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     }
 }
 
-/// Whether a kernel has registers enough to make a batch of products while the one before is under way. Sums take as many as accumulators,
-/// split factors twice as many as others.
+/// Whether a kernel has registers enough to make a batch of products while the one before is under way. Sums take as many as accumulators.
 pub const fn is_pipelined(tile_columns: u32, slots: u32, split: bool) -> bool {
-    tile_columns / 8 * slots * if split { 3 } else { 1 } <= 24
+    tile_columns / 8 * slots * if split { 2 } else { 1 } <= 32
 }
 
 /// Ends a batch of products. The registers of a batch are free when the products of the next one are under way. Where accumulators take

@@ -102,14 +102,16 @@ impl Factor {
     /// The fragments that begin with each of the words that were loaded, rounded.
     #[inline(always)]
     pub(super) fn rounded(loaded: &Loaded) -> [Self; 3] {
-        [words::<0>(loaded), words::<1>(loaded), words::<2>(loaded)]
-            .map(|words| Self { large: words.map(round_to_tf32), small: [0.0; 4] })
+        let [a, b, c] = [words::<0>(loaded), words::<1>(loaded), words::<2>(loaded)];
+        [a.map(round_to_tf32::<0>), b.map(round_to_tf32::<1>), c.map(round_to_tf32::<0>)]
+            .map(|large| Self { large, small: [0.0; 4] })
     }
 
     /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.
     #[inline(always)]
     pub(super) fn split<const NEIGHBOUR: usize>(loaded: &Loaded) -> Self {
-        let parts = words::<NEIGHBOUR>(loaded).map(split);
+        let words = words::<NEIGHBOUR>(loaded);
+        let parts = if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
         Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
     }
 }

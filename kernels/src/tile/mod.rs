@@ -36,6 +36,7 @@ mod stage;
 mod store;
 mod unrolled;
 
+pub use cuda_std::async_copy::TensorMap;
 use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
 pub use compute::is_pipelined;
@@ -87,13 +88,14 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 ) {
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
-        Ring::set_up();
+        let boxes = stage::comes_in_boxes(t, operands);
+        Ring::set_up(if boxes { 1 } else { stage::INPUT_PRODUCERS });
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             multiply::take_registers();
             consume::<BLOCKS, SLOTS, SPLIT>(t, operands, bias, output);
         } else {
             multiply::give_registers();
-            stage::produce(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            stage::produce(t, operands, boxes, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
     }
 }
@@ -177,20 +179,31 @@ macro_rules! tile_kernel {
         /// # Safety
         /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
         /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-        /// accesses the output meanwhile. Blocks have [`THREADS`] threads and the shared memory that the tiling asks for;
-        /// there are as many as `tiling` says.
+        /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, `input_map` describes it,
+        /// and boxes of a stage, in the order x, y, z, samples, channels. Blocks have [`THREADS`] threads and the shared memory
+        /// that the tiling asks for; there are as many as `tiling` says.
         #[kernel(launch_bounds(384, 1))]
         pub unsafe fn $name(
             tiling: Tiling,
             tables: *const [u32; 4],
             input: *const f32,
+            input_map: TensorMap,
             weight: *const f32,
             bias: *const f32,
             output: *mut f32,
         ) {
+            // Elsewhere there are no copies of boxes.
+            #[cfg(not(cuda_arch = "sm_90a"))]
+            let _ = input_map;
             // SAFETY: the caller's promise.
             unsafe {
-                let operands = Operands { tables, input, weight };
+                let operands = Operands {
+                    tables,
+                    input,
+                    #[cfg(cuda_arch = "sm_90a")]
+                    input_map: cuda_std::tensor_map_parameter!($name, 3, input_map),
+                    weight,
+                };
                 tile::<{ $columns / 8 }, $slots, $split>(&tiling, &operands, bias, output);
             }
         }

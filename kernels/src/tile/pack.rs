@@ -30,7 +30,7 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
             let value = weight_at(slab, within, &packing, slabs, weight);
-            mem::store(packed.add(index as usize), round_to_tf32(value));
+            mem::store(packed.add(index as usize), round_to_tf32::<0>(value));
         }
     }
 }
@@ -46,7 +46,7 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let (large, small) = split(weight_at(slab, within, &packing, slabs, weight));
+            let (large, small) = split::<0>(weight_at(slab, within, &packing, slabs, weight));
             let place = packed.add(2 * (index - within) as usize + within as usize);
             mem::store(place, large);
             mem::store(place.add(packing.slab_words.value() as usize), small);

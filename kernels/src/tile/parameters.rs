@@ -139,8 +139,8 @@ pub struct Tiling {
     pub jobs: u32,
     /// Jobs of a block, at most.
     pub rounds: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
+    pub box_bytes: u32,
 }
 
 /// What a block does for the positions of its tile: some phases. In the table, its places follow.

@@ -4,7 +4,7 @@
 
 use cuda_std::{mbarrier::Mbarrier, shared::dynamic_shared_mem, thread, warp};
 
-use super::{TEAM_THREADS, TEAMS, multiply::WEIGHT_ARRIVALS, parameters::Tiling, stage::INPUT_PRODUCERS};
+use super::{TEAM_THREADS, TEAMS, multiply::WEIGHT_ARRIVALS, parameters::Tiling};
 
 /// The most slots of a ring.
 pub const MOST_RING_SLOTS: u32 = 8;
@@ -39,16 +39,16 @@ impl Ring {
         Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
     }
 
-    /// Sets the barriers up, for the whole block.
+    /// Sets the barriers up, for the whole block. A staged input is complete when so many threads have arrived.
     ///
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
     #[inline(always)]
-    pub(super) unsafe fn set_up() {
+    pub(super) unsafe fn set_up(input_arrivals: u32) {
         let number = thread::thread_idx_x();
         if number < 4 * MOST_RING_SLOTS {
             let arrivals = match number / MOST_RING_SLOTS {
-                0 => INPUT_PRODUCERS,
+                0 => input_arrivals,
                 2 => WEIGHT_ARRIVALS,
                 _ => EMPTIERS,
             };

@@ -1,7 +1,9 @@
 //! Staging, by the producers: asynchronous copies of input and packed weight into rings of shared memory.
 //!
-//! One warp stages weights, the others the input. A tile's input is a box with its halo: the same box for every channel, so where each
-//! element lies is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which is the padding.
+//! One warp stages weights, the others the input. A tile's input is a box with its halo, the same box for every channel. On compute
+//! capability 9.0, where all rows are aligned to 16 bytes, one thread starts the copy of a stage as a whole. Elsewhere threads copy
+//! elements: where each one lies is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which
+//! is the padding.
 
 use cuda_std::{
     async_copy, hint, mem,
@@ -32,7 +34,15 @@ const OUTSIDE: u32 = u32::MAX;
 pub(super) struct Operands {
     pub(super) tables: *const [u32; 4],
     pub(super) input: *const f32,
+    #[cfg(cuda_arch = "sm_90a")]
+    pub(super) input_map: *const async_copy::TensorMap,
     pub(super) weight: *const f32,
+}
+
+/// Whether the input is copied in boxes.
+#[inline(always)]
+pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
+    cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && operands.input.addr().is_multiple_of(16)
 }
 
 /// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long.
@@ -40,12 +50,17 @@ pub(super) struct Operands {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
-pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, slab_bytes: u32) {
+pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, boxes: bool, slab_bytes: u32) {
     let producer = thread::thread_idx_x() - TEAMS * TEAM_THREADS;
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         if producer < WEIGHT_PRODUCERS {
             produce_weights(t, operands, slab_bytes);
+        } else if boxes {
+            #[cfg(cuda_arch = "sm_90a")]
+            if producer == WEIGHT_PRODUCERS {
+                produce_boxes(t, operands);
+            }
         } else {
             produce_inputs(t, operands, producer - WEIGHT_PRODUCERS);
         }
@@ -75,6 +90,31 @@ unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
                     stage_weights(target, source, chunk.slabs * slab_bytes, ring.full());
                     ring.advance();
                 }
+            }
+        }
+    }
+}
+
+/// Stages the input of all jobs in boxes, stage by stage, by one thread.
+#[cfg(cuda_arch = "sm_90a")]
+#[inline(always)]
+unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
+    let mut ring = Ring::inputs(t);
+    // SAFETY: the caller's promise. A slot is filled when the teams have left it.
+    unsafe {
+        for job in jobs(t) {
+            let place = Place::new(t, job);
+            let pass = PassHead::load(t, operands.tables, place.pass);
+            let [z, y, x] = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]) as i32);
+            let mut channel = place.group * t.in_per_group;
+            for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
+                ring.await_empty();
+                ring.full().arrive_expect(t.box_bytes);
+                let slot = dynamic_shared_mem::<u8>().add(t.input_start + ring.slot() * t.input_bytes);
+                let first = [x, y, z, place.sample as i32, channel as i32];
+                async_copy::copy_box(slot, operands.input_map, first, ring.full());
+                channel += t.stage_channels;
+                ring.advance();
             }
         }
     }

@@ -25,6 +25,9 @@ use crate::{
 /// The most table entries: products of a stage, of all passes.
 const MOST_PRODUCTS: u128 = 1 << 19;
 
+/// Of how many layouts the conflicts over banks of shared memory are counted, which takes a while.
+const MOST_PROMISING: usize = 400;
+
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
 const LEAST_PRODUCT: f64 = 14.3;
 
@@ -57,6 +60,9 @@ const BATCH_LATENCY: f64 = 80.0;
 
 /// The same where it need not be.
 const PIPELINED_LATENCY: f64 = 20.0;
+
+/// Cycles that a team waits for each in which conflicting accesses keep the shared memory busy: those of both teams.
+const CONFLICT_LATENCY: f64 = 2.0;
 
 /// Cycles that a run takes a team besides its products.
 const RUN_LATENCY: f64 = 150.0;
@@ -95,8 +101,13 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
         Layout::new(problem, &phases, &groups, cut)
     });
     let mut candidates: Vec<(f64, Layout)> =
-        layouts.filter_map(|layout| Some((cost(task, &layout)?, layout))).collect();
+        layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
     candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let promising = candidates.len().min(MOST_PROMISING);
+    for (cycles, layout) in &mut candidates[..promising] {
+        *cycles = cost(task, layout, layout.load_conflicts()).unwrap_or(*cycles);
+    }
+    candidates[..promising].sort_by(|(a, _), (b, _)| a.total_cmp(b));
     Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
 }
 
@@ -162,6 +173,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
                         row_axis,
                         extents,
                         stage_blocks: stage_blocks as u32,
+                        may_copy_boxes: task.target.large_tiles,
                     }));
                 }
             }
@@ -186,28 +198,39 @@ fn column_uses(variant: &Variant, phases: &[Vec<Phase>; 3]) -> Vec<[u32; 3]> {
     uses
 }
 
-/// Boxes of positions that fill the rows of the product well: samples, z, y, x.
+/// Boxes of positions, samples, z, y, x, of which few cover all positions.
 fn boxes(problem: &Problem<3>, positions: [usize; 3], rows: u32) -> Vec<[u32; 4]> {
     let [z_extents, y_extents, x_extents] = positions.map(|positions| extents(positions, rows));
     let mut boxes = Vec::new();
     for &x in &x_extents {
-        for &y in y_extents.iter().filter(|&&y| x * y <= rows) {
-            for &z in z_extents.iter().filter(|&&z| x * y * z <= rows) {
+        for y in with_filling(&y_extents, positions[1], rows / x) {
+            for z in with_filling(&z_extents, positions[0], rows / (x * y)) {
                 let samples = (rows / (x * y * z)).min(problem.batch().max(1).min(rows as usize) as u32);
                 let samples = if fits_32_bits(problem, samples) { samples } else { 1 };
                 boxes.push([samples, z, y, x]);
             }
         }
     }
-    let fullest = boxes.iter().map(|extents| extents.iter().product::<u32>()).max().unwrap_or(0);
-    boxes.retain(|extents| extents.iter().product::<u32>() * 4 >= fullest * 3);
+    let tiles = |extents: &[u32; 4]| {
+        let along = |axis: usize| positions[axis].div_ceil(extents[axis + 1] as usize) as u128;
+        problem.batch().div_ceil(extents[0] as usize) as u128 * along(0) * along(1) * along(2)
+    };
+    let fewest = boxes.iter().map(tiles).min().unwrap_or(0);
+    boxes.retain(|extents| tiles(extents) * 3 <= fewest * 4);
     boxes
+}
+
+/// Those of some extents that are not more than `most`, and the one that divides all positions evenly into as few tiles as that allows.
+fn with_filling(extents: &[u32], positions: usize, most: u32) -> BTreeSet<u32> {
+    let tiles = positions.div_ceil(most as usize).max(1);
+    let filling = positions.div_ceil(tiles).max(1) as u32;
+    extents.iter().copied().filter(|&extent| extent <= most).chain([filling]).collect()
 }
 
 /// Extents of a box along an axis: powers of two, and divisions of all positions, also rounded up to pairs.
 fn extents(positions: usize, rows: u32) -> Vec<u32> {
     let powers = (0..=8).map(|power| 1 << power).filter(|&extent| extent <= positions);
-    let divisions = (1..=4).map(|parts| positions.div_ceil(parts));
+    let divisions = (1..=8).map(|parts| positions.div_ceil(parts));
     let divisions = divisions.flat_map(|extent| [extent, extent.next_multiple_of(2)]);
     let extents: BTreeSet<usize> = powers.chain(divisions).filter(|&extent| extent <= rows as usize).collect();
     extents.into_iter().map(|extent| extent as u32).collect()
@@ -286,18 +309,17 @@ fn row_bytes(words: f64) -> f64 {
     4.0 * words + 28.0
 }
 
-/// Output elements in a row that a pass writes, of as many positions.
+/// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
 fn neighbouring_outputs(layout: &Layout) -> f64 {
     let all_phases = layout.groups[2].len() == 1;
-    if all_phases { f64::from(layout.cut.extents[3] * layout.interleaved) } else { 1.0 }
+    f64::from(layout.interleaved * if all_phases { layout.cut.extents[3] } else { 1 })
 }
 
-/// What it costs in bytes that rows of a tile do not begin and end with sectors of the memory. A sector that is written in part is read
-/// before, if its other part does not come soon.
+/// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
+/// part is read before, if its other part does not come soon.
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
-    let Axis { output, stride, .. } = problem.axes()[2];
-    let tile = layout.cut.extents[3] as usize * stride;
-    if output.is_multiple_of(8) && tile.is_multiple_of(8) { 0.0 } else { EDGE_BYTES }
+    let are_sectors = problem.axes()[2].output.is_multiple_of(8) && neighbouring_outputs(layout) % 8.0 == 0.0;
+    if are_sectors { 0.0 } else { EDGE_BYTES }
 }
 
 /// What a team does at the end of a job.
@@ -343,8 +365,8 @@ impl Store {
     }
 }
 
-/// Cycles that a layout is estimated to take; `None` if it does not fit.
-fn cost(task: &Task, layout: &Layout) -> Option<f64> {
+/// Cycles that a layout is estimated to take, if conflicts prolong loads that much; `None` if it does not fit.
+fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let problem = &task.problem;
     let Cut { variant, stage_blocks, extents, .. } = layout.cut;
     let jobs = layout.jobs(problem.groups());
@@ -364,12 +386,15 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let products = work.slabs * slots * factors;
     let tensor = products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT);
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
-    let reads = work.loads + products * columns / 4.0;
+    let reads = work.loads * conflicts + products * columns / 4.0;
     let instructions =
         work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 60.0 + chunks * 60.0;
     let is_pipelined = tile::is_pipelined(variant.columns, variant.slots, variant.split);
     let batch_latency = if is_pipelined { PIPELINED_LATENCY } else { BATCH_LATENCY };
-    let latency = batches * batch_latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
+    let latency = batches * batch_latency
+        + work.runs * RUN_LATENCY
+        + chunks * CHUNK_LATENCY
+        + work.loads * (conflicts - 1.0) * CONFLICT_LATENCY;
     let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
 
     // Of the producers.
@@ -377,10 +402,11 @@ fn cost(task: &Task, layout: &Layout) -> Option<f64> {
     let rows = f64::from(extents[0] * layout.halo[0] * layout.halo[1]);
     let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
-    let staged_bytes = copies * f64::from(4 * layout.copy_words) * channels + weight_bytes;
+    // Elements that come one by one, or four at a time, are written sector by sector.
+    let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if layout.in_boxes { 1.0 } else { 4.0 } + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
-    let fetch = channels / 3.0 * (copies / 32.0).ceil() * copy_instructions;
+    let fetch = if layout.in_boxes { 50.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     // A slot of a ring is filled, then emptied, then filled again.
     let input_round = FETCH_LATENCY + (fetch * FETCH_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);

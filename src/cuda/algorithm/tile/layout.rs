@@ -1,11 +1,11 @@
 //! A cut: how a problem is divided into tiles, and what follows from that for shared memory and the grid.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Variant};
 
 use super::groups::Group;
-use crate::{Axis, Phase, Problem};
+use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes};
 
 /// Parts of shared memory begin at multiples of this many bytes.
 const ALIGN: u32 = 128;
@@ -36,6 +36,8 @@ pub(super) struct Cut {
     pub(super) extents: [u32; 4],
     /// Channels of a stage, divided by eight.
     pub(super) stage_blocks: u32,
+    /// Whether the device can copy boxes.
+    pub(super) may_copy_boxes: bool,
 }
 
 /// The groups of each axis.
@@ -60,6 +62,8 @@ pub(super) struct Layout {
     pub(super) channel_words: u32,
     /// Words that are copied at once.
     pub(super) copy_words: u32,
+    /// Whether the input is copied in boxes: a stage at once.
+    pub(super) in_boxes: bool,
     /// Output channels of a tile.
     pub(super) tile_channels: u32,
     /// Tiles of output channels.
@@ -100,6 +104,32 @@ impl Cut {
         if axis == self.row_axis && axis < 2 { self.variant.slots } else { 1 }
     }
 
+    /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some extents, z, y and
+    /// x, whose channels are so many words apart, modulo 32. Twice each, if all lanes that are served together find their words on
+    /// different banks.
+    pub(super) fn load_wavefronts(&self, [halo_z, halo_y, pitch]: [u32; 3], channel_words: u32) -> u32 {
+        const SERVED_TOGETHER: u32 = 4;
+        let [_, box_z, box_y, box_x] = self.extents;
+        let pair = |number: u32| {
+            let row = if 2 * number < self.extents.iter().product() { 2 * number } else { 0 };
+            let (line, x) = (row / box_x, row % box_x);
+            let (slice, y) = (line / box_y, line % box_y);
+            let (n, z) = (slice / box_z, slice % box_z);
+            let slice = n * halo_z + z * self.step(0);
+            ((slice * halo_y + y * self.step(1)) * pitch + x) / 2
+        };
+        let wavefronts = |first: u32| {
+            // Lanes that load the same words are one.
+            let pairs: BTreeSet<u32> = (first..first + SERVED_TOGETHER).map(pair).collect();
+            let mut banks = [0; 16];
+            for channel in 0..4 {
+                pairs.iter().for_each(|pair| banks[((pair + channel * channel_words / 2) % 16) as usize] += 1);
+            }
+            banks.into_iter().max().unwrap_or(1)
+        };
+        (0..tile::ROWS / 2).step_by(SERVED_TOGETHER as usize).map(wavefronts).sum()
+    }
+
     /// How many positions of an axis a tile covers.
     fn reach(&self, axis: usize) -> u32 {
         self.extents[axis + 1] * if axis == self.row_axis { self.variant.slots } else { 1 }
@@ -127,6 +157,12 @@ impl Layout {
         // A row that is copied four words at a time begins up to three words before its first element. Pairs of words begin at even
         // ones in all rows.
         let pitch = if wide_copies { x.checked_add(3)?.next_multiple_of(4) } else { x.next_multiple_of(2) };
+        let in_boxes = if cut.may_copy_boxes && wide_copies && has_whole_boxes(problem, &cut) {
+            box_extents(cut.extents[0], [z, y, pitch])
+        } else {
+            None
+        };
+        let [z, y, pitch] = in_boxes.unwrap_or([z, y, pitch]);
         let words = cut.extents[0].checked_mul(z)?.checked_mul(y)?.checked_mul(pitch)?;
         if words > 1 << 16 {
             return None;
@@ -143,6 +179,7 @@ impl Layout {
             pitch,
             channel_words: channel_words(words),
             copy_words: if wide_copies { 4 } else { 1 },
+            in_boxes: in_boxes.is_some(),
             tile_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
@@ -166,6 +203,25 @@ impl Layout {
     /// Blocks of eight columns that are used.
     pub(super) fn used_blocks(&self) -> u32 {
         self.tile_channels / 8 * self.cut.column_phases()
+    }
+
+    /// By how much conflicts over banks of shared memory prolong the loads of fragments: 1 if there are none.
+    pub(super) fn load_conflicts(&self) -> f64 {
+        let [z, y, _] = self.halo;
+        let wavefronts = self.cut.load_wavefronts([z, y, self.pitch], self.channel_words);
+        f64::from(wavefronts) / f64::from(tile::ROWS / 8)
+    }
+
+    /// Words of a stage.
+    pub(super) fn stage_words(&self) -> u32 {
+        8 * self.cut.stage_blocks * self.channel_words
+    }
+
+    /// What copies take of the input, if they take boxes.
+    pub(super) fn boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
+        let [z, y, _] = self.halo;
+        let boxed = [self.pitch, y, z, self.cut.extents[0], 8 * self.cut.stage_blocks];
+        self.in_boxes.then(|| Boxes::new(problem, boxed))
     }
 
     /// Copies of a staged channel.
@@ -276,7 +332,7 @@ impl Layout {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
         let offsets_start = tile::BARRIER_BYTES;
         let input_start = align(offsets_start + 4 * self.copies())?;
-        let input_bytes = align(4 * 8 * self.cut.stage_blocks * self.channel_words)?;
+        let input_bytes = align(4 * self.stage_words())?;
         let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
         let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
         let places_start = align(weight_start.checked_add(weight_bytes)?)?;
@@ -304,7 +360,7 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { variant, phases, row_axis, extents: [n, z, y, x], stage_blocks } = self.cut;
+        let Cut { variant, phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
         write!(f, "on {n}x{z}x{y}x{x} positions")?;
         if variant.slots > 1 {
             write!(f, " times {} along {}", variant.slots, ["z", "y", "x"][row_axis])?;
@@ -314,8 +370,27 @@ impl fmt::Display for Layout {
             let [z, y, x] = phases;
             write!(f, ", {z}x{y}x{x} phases")?;
         }
-        write!(f, ", {} channels at a time", 8 * stage_blocks)
+        write!(f, ", {} channels at a time", 8 * stage_blocks)?;
+        if self.in_boxes { write!(f, ", in boxes") } else { Ok(()) }
     }
+}
+
+/// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
+fn has_whole_boxes(problem: &Problem<3>, cut: &Cut) -> bool {
+    let whole_stages = problem.in_channels_per_group().is_multiple_of(8 * cut.stage_blocks as usize);
+    problem.input_shape().len() > 0 && (problem.groups() == 1 || whole_stages)
+}
+
+/// The extents z, y and x of a box that holds at least as much of each sample, whose channels lie 8 or 24 words modulo 32 apart (see
+/// [`channel_words`]) without anything in between; `None` if there is none.
+fn box_extents(samples: u32, [z, y, x]: [u32; 3]) -> Option<[u32; 3]> {
+    let more = |extent: u32| if extent > 1 { extent..extent + 4 } else { 1..2 };
+    let extents = more(z).flat_map(|z| more(y).flat_map(move |y| (x..x + 32).step_by(4).map(move |x| [z, y, x])));
+    let fitting = extents.filter(|extents| {
+        let words: u64 = extents.iter().map(|&extent| u64::from(extent)).product::<u64>() * u64::from(samples);
+        extents.iter().all(|&extent| extent <= Boxes::MOST) && samples <= Boxes::MOST && matches!(words % 32, 8 | 24)
+    });
+    fitting.min_by_key(|extents| extents.iter().product::<u32>())
 }
 
 /// At least that many words, and 8 or 24 modulo 32: four channels times eight neighbouring pairs then lie on 32 banks.
@@ -329,4 +404,39 @@ fn channel_words(words: u32) -> u32 {
         } else {
             40
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(extents: [u32; 4], slots: u32) -> Cut {
+        let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
+        Cut { variant, phases: [1; 3], row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
+    }
+
+    #[test]
+    fn channels_of_a_box_are_on_different_banks() {
+        for (samples, least) in [(1, [1, 1, 20]), (1, [10, 10, 20]), (1, [6, 6, 36]), (2, [6, 6, 20]), (3, [1, 5, 68])]
+        {
+            let extents @ [z, y, x] = box_extents(samples, least).unwrap();
+            assert!(extents.iter().zip(least).all(|(&extent, least)| extent >= least), "{extents:?}");
+            assert_eq!(x % 4, 0);
+            assert!([8, 24].contains(&(samples * z * y * x % 32)), "{samples} times {extents:?}");
+        }
+        // Whatever is added, four samples of rows of four words are 16 words.
+        assert_eq!(box_extents(4, [6, 6, 12]), None);
+        assert_eq!(box_extents(1, [1, 1, 516]), None);
+    }
+
+    #[test]
+    fn wavefronts_are_those_of_the_busiest_banks() {
+        // Rows of 16 positions: eight neighbouring words for each of four channels.
+        assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 8), 16);
+        assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 24), 16);
+        // All channels on the same banks.
+        assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 32), 64);
+        // Rows of four positions, 16 words apart: two channels on each bank. The other team has no positions and loads the same words eight times.
+        assert_eq!(cut([1, 1, 16, 4], 8).load_wavefronts([10, 18, 16], 8), 8 * 2 + 8);
+    }
 }

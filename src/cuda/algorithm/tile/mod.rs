@@ -78,6 +78,7 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
             Argument::Table(0),
             Input,
+            Argument::InputMap(layout.boxes(&task.problem)),
             PackedWeight,
             Bias,
             Output,

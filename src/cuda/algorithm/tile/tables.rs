@@ -154,7 +154,7 @@ impl Tables {
             first_run_row: self.first_run_row,
             jobs: layout.jobs(problem.groups()) as u32,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
-            padding: 0,
+            box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
         }
     }
 

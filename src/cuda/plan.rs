@@ -2,13 +2,12 @@
 
 use std::{ffi::c_void, sync::Arc};
 
+use conv_transpose_kernels::tile::TensorMap;
 use cust::{
     memory::{DeviceCopy, DeviceSlice},
     stream::Stream,
     sys,
 };
-
-use conv_transpose_kernels::tile::TensorMap;
 
 use super::{
     algorithm::{self, Algorithm, Task, Way},

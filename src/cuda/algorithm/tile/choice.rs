@@ -55,6 +55,9 @@ const SERIAL_ISSUE: f64 = 2.0;
 /// Cycles from one instruction of a warp that fetches to the next.
 const FETCH_ISSUE: f64 = 5.0;
 
+/// Instructions of the thread that starts the copy of a box.
+const BOX_INSTRUCTIONS: f64 = 50.0;
+
 /// Cycles between batches of products, one of which has to be complete before the next one is made.
 const BATCH_LATENCY: f64 = 80.0;
 
@@ -102,12 +105,14 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
-    candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let sort = |candidates: &mut [(f64, Layout)]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
-    for (cycles, layout) in &mut candidates[..promising] {
+    let promising = &mut candidates[..promising];
+    for (cycles, layout) in promising.iter_mut() {
         *cycles = cost(task, layout, layout.load_conflicts()).unwrap_or(*cycles);
     }
-    candidates[..promising].sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    sort(promising);
     Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
 }
 
@@ -406,7 +411,8 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if layout.in_boxes { 1.0 } else { 4.0 } + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
-    let fetch = if layout.in_boxes { 50.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
+    let fetch =
+        if layout.in_boxes { BOX_INSTRUCTIONS } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     // A slot of a ring is filled, then emptied, then filled again.
     let input_round = FETCH_LATENCY + (fetch * FETCH_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);

@@ -436,7 +436,8 @@ mod tests {
         assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 24), 16);
         // All channels on the same banks.
         assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 32), 64);
-        // Rows of four positions, 16 words apart: two channels on each bank. The other team has no positions and loads the same words eight times.
+        // Rows of four positions, 16 words apart: two channels on each bank. The other team has no positions, so that all of its lanes load
+        // the same words.
         assert_eq!(cut([1, 1, 16, 4], 8).load_wavefronts([10, 18, 16], 8), 8 * 2 + 8);
     }
 }

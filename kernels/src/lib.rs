@@ -1,6 +1,7 @@
 //! The GPU kernels of conv-transpose, and the parameters that host and device share.
 //!
 //! On the GPU this crate is compiled to PTX; on the host it is an ordinary library, whose parameter types the launchers fill in.
+//! There the tile kernels are left out, unless for the emulator: the host needs their parameters and limits.
 //! A kernel is one file: its idea and its limits at the top, then the code. A kernel that counts positions comes twice: with
 //! 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the rest.
 
@@ -8,7 +9,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 mod direct;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(feature = "emulator")]
 mod entries;
 mod fill_bias;
 mod gather;
@@ -16,10 +17,14 @@ mod index;
 mod problem;
 mod scatter;
 #[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(
+    not(any(target_arch = "nvptx64", feature = "emulator")),
+    allow(dead_code, unused_imports, unused_macros, reason = "the kernels themselves are left out, which are large")
+)]
 pub mod tile;
 
 pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(feature = "emulator")]
 pub use entries::KERNELS;
 pub use fill_bias::{fill_bias, fill_bias_wide};
 pub use gather::{gather, gather_wide};

@@ -101,7 +101,7 @@ unsafe fn row_by_row<
     // SAFETY: the caller's promise.
     unsafe {
         let mut next = row.load::<NEIGHBOURS>(aligned);
-        unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1 => {
+        unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1, at most 10 => {
             let fragments = next;
             if FRAGMENT + 1 < SLOTS + TAPS - 1 {
                 // On its way while these are multiplied.
@@ -113,12 +113,12 @@ unsafe fn row_by_row<
             if !SPLIT {
                 accumulators.begin();
             }
-            unrolled!(NEIGHBOUR in 0..NEIGHBOURS => {
+            unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = rounded.map_or_else(|| Factor::split::<NEIGHBOUR>(&fragments), |rounded| rounded[NEIGHBOUR % 3]);
                 if SPLIT {
                     accumulators.begin();
                 }
-                unrolled!(SLOT in 0..SLOTS => {
+                unrolled!(SLOT in 0..SLOTS, at most 8 => {
                     if (SLOT..SLOT + TAPS).contains(&FRAGMENT) {
                         let tap = FRAGMENT.wrapping_sub(SLOT);
                         let slab = weight.add((NEIGHBOUR * TAPS + tap) as u32 * slab_units);
@@ -155,21 +155,21 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     let mut row = input;
     // SAFETY: the caller's promise.
     unsafe {
-        unrolled!(FIRST in 0..SLOTS => {
+        unrolled!(FIRST in 0..SLOTS, at most 8 => {
             // As many rows as registers are enough for.
             let rows = if NEIGHBOURS == 1 && SLOTS <= 4 { 4 } else { 2 };
             if FIRST.is_multiple_of(rows) {
                 let mut factors = [[Factor::ZERO; 3]; 4];
-                unrolled!(ROW in 0..4 => {
+                unrolled!(ROW in 0..4, at most 4 => {
                     if ROW < rows && FIRST + ROW < SLOTS {
                         factors[ROW % 4] = Factor::rounded(&row.load::<NEIGHBOURS>(aligned));
                         row = row.shifted(t.row_step);
                     }
                 });
                 accumulators.begin();
-                unrolled!(NEIGHBOUR in 0..NEIGHBOURS => {
+                unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                     let slab = weight.add(NEIGHBOUR as u32 * slab_units);
-                    unrolled!(ROW in 0..4 => {
+                    unrolled!(ROW in 0..4, at most 4 => {
                         const SLOT: usize = FIRST + ROW;
                         if ROW < rows && SLOT < SLOTS {
                             let factor = &factors[ROW % 4][NEIGHBOUR % 3];

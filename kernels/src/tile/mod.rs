@@ -217,16 +217,19 @@ macro_rules! tile_kernels {
         everywhere { $($name:ident: $columns:literal, $slots:literal, $split:literal;)+ }
         large { $($large:ident: $large_columns:literal, $large_slots:literal, $large_split:literal;)+ }
     ) => {
-        $(tile_kernel!($name, $columns, $slots, $split);)+
+        $(
+            #[cfg(any(target_arch = "nvptx64", feature = "emulator"))]
+            tile_kernel!($name, $columns, $slots, $split);
+        )+
 
-        #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+        #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod large {
             use super::*;
 
             $(tile_kernel!($large, $large_columns, $large_slots, $large_split);)+
         }
 
-        #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+        #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         pub use large::*;
 
         /// The tile kernels, for the host to choose from.

@@ -64,8 +64,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     /// All products have been waited for.
     #[inline(always)]
     pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>) {
-        unrolled!(SLOT in 0..SLOTS => {
-            unrolled!(BLOCK in 0..BLOCKS => {
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 // SAFETY: the caller's promise.
                 let [a, b, c, d] = unsafe { accumulators.values::<SLOT, BLOCK>() };
                 let sums = &mut self.0[SLOT][BLOCK];

@@ -130,7 +130,7 @@ impl Target<'_> {
                 };
                 // On their way together.
                 let places = [0, 1, 2, 3].map(|next| load(number + next * interleaved));
-                unrolled!(NEXT in 0..4 => {
+                unrolled!(NEXT in 0..4, at most 4 => {
                     if number < self.t.places {
                         let place = places[NEXT % 4];
                         let word = match place.source {

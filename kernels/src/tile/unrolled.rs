@@ -1,8 +1,26 @@
 //! Loops with a constant index, for registers, which have names and no addresses.
 
-/// Runs a block for each index below a constant that is at most 16; in it, the index is a constant as well.
+/// Runs a block for each index below a constant; in it, the index is a constant as well. The constant is at most so many: the block is there
+/// that many times, and in a loop within a loop as often as their product, all of which the compiler has to read.
 macro_rules! unrolled {
-    ($index:ident in 0..$count:expr => $body:block) => {
+    ($index:ident in 0..$count:expr, at most 3 => $body:block) => {
+        const { assert!($count <= 3) };
+        unrolled!(@ $index, $count, $body, 0 1 2)
+    };
+    ($index:ident in 0..$count:expr, at most 4 => $body:block) => {
+        const { assert!($count <= 4) };
+        unrolled!(@ $index, $count, $body, 0 1 2 3)
+    };
+    ($index:ident in 0..$count:expr, at most 8 => $body:block) => {
+        const { assert!($count <= 8) };
+        unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7)
+    };
+    ($index:ident in 0..$count:expr, at most 10 => $body:block) => {
+        const { assert!($count <= 10) };
+        unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7 8 9)
+    };
+    ($index:ident in 0..$count:expr, at most 16 => $body:block) => {
+        const { assert!($count <= 16) };
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $index:ident, $count:expr, $body:block, $($number:literal)+) => {

@@ -119,8 +119,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Not in a loop, and not twice in a kernel: the declaration must not be copied.
     #[inline(always)]
     pub(crate) unsafe fn new() -> Self {
-        unrolled!(SLOT in 0..SLOTS => {
-            unrolled!(BLOCK in 0..BLOCKS => {
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 // SAFETY: declares registers that have no other name.
                 unsafe {
                     asm!(

@@ -39,13 +39,13 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
-        unrolled!(BLOCK in 0..BLOCKS => {
+        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
             if (BLOCK as u32) < self.t.used_blocks {
                 // SAFETY: the caller's promise; the block is used, the product complete.
                 unsafe {
                     let lane = self.lane(output, BLOCK as u32, 1);
                     let [left, right] = lane.biases;
-                    unrolled!(SLOT in 0..SLOTS => {
+                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
                         let [a, b, c, d] = product.values::<SLOT, BLOCK>();
                         lane.store(SLOT as u32, [[a + left, c + left], [b + right, d + right]]);
                     });
@@ -64,14 +64,14 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
-        unrolled!(BLOCK in 0..BLOCKS => {
+        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
             const NEXT: usize = BLOCK + 1;
             if BLOCK.is_multiple_of(2) && NEXT < BLOCKS && (NEXT as u32) < self.t.used_blocks {
                 // SAFETY: the caller's promise; both blocks are used, the product complete.
                 unsafe {
                     let lane = self.lane(output, BLOCK as u32, 2);
                     let [left, right] = lane.biases;
-                    unrolled!(SLOT in 0..SLOTS => {
+                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
                         let [a, b, c, d] = product.values::<SLOT, BLOCK>();
                         let [e, f, g, h] = product.values::<SLOT, NEXT>();
                         lane.store(SLOT as u32, [

@@ -33,7 +33,7 @@ impl Target<'_> {
             let channels = slice.divide(self.t.column_phases).0 * 8;
             // SAFETY: the caller's promise; barriers lie between writing and reading.
             unsafe {
-                unrolled!(BLOCK in 0..BLOCKS => {
+                unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                     let part = (BLOCK as u32).wrapping_sub(first);
                     if part < slice {
                         self.stage::<BLOCKS, SLOTS, BLOCK>(product, channel, part);
@@ -83,7 +83,7 @@ impl Target<'_> {
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
         unsafe {
             let [left, right] = self.biases(team).add(first_channel + group * 8 + column).cast::<[f32; 2]>().load();
-            unrolled!(SLOT in 0..SLOTS => {
+            unrolled!(SLOT in 0..SLOTS, at most 8 => {
                 let [a, b, c, d] = product.values::<SLOT, BLOCK>();
                 let place = first.add(SLOT as u32 * slot_words);
                 place.cast::<[f32; 2]>().store([a + left, b + right]);
@@ -141,15 +141,15 @@ impl Target<'_> {
             // Two quads at a time: what does not depend on each other keeps the warp busy.
             while left >= 2 * QUAD {
                 let [a, b] = [values.load(), values.add(distance).load()];
-                unrolled!(NUMBER in 0..4 => { mem::store(self.channel(place, NUMBER), a[NUMBER % 4]); });
-                unrolled!(NUMBER in 0..4 => { mem::store(self.channel(place, 4 + NUMBER), b[NUMBER % 4]); });
+                unrolled!(NUMBER in 0..4, at most 4 => { mem::store(self.channel(place, NUMBER), a[NUMBER % 4]); });
+                unrolled!(NUMBER in 0..4, at most 4 => { mem::store(self.channel(place, 4 + NUMBER), b[NUMBER % 4]); });
                 values = values.add(2 * distance);
                 place = self.channel(place, 2 * QUAD as usize);
                 left -= 2 * QUAD;
             }
             while left > 0 {
                 let quad = values.load();
-                unrolled!(NUMBER in 0..4 => {
+                unrolled!(NUMBER in 0..4, at most 4 => {
                     if (NUMBER as u32) < left {
                         mem::store(self.channel(place, NUMBER), quad[NUMBER % 4]);
                     }

@@ -8,7 +8,7 @@ mod gpu;
 use std::sync::{Mutex, PoisonError};
 
 use conv_transpose::{
-    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Shape, Tensor,
+    ConvTranspose, ConvTranspose1d, ConvTranspose2d, Precision, Shape, Tensor,
     cuda::{Algorithm, Options, Plan},
     oracle,
 };
@@ -38,7 +38,7 @@ fn check<const D: usize>(
     test: &str,
     layer: &ConvTranspose<D>,
     input: Shape<D>,
-    algorithms: &[Algorithm],
+    ways: &[(Algorithm, Precision)],
     samples: usize,
 ) {
     let Some(device) = gpu::device(test) else { return };
@@ -47,8 +47,9 @@ fn check<const D: usize>(
     let (input, weight) = (pattern(input, 0), pattern(layer.weight_shape(), 1));
     let (device_input, device_weight) = (device.upload(&input).unwrap(), device.upload(&weight).unwrap());
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    for &algorithm in algorithms {
-        let plan = Plan::new(&device, layer, input.shape(), Options::default().algorithm(algorithm)).unwrap();
+    for &(algorithm, precision) in ways {
+        let options = Options::default().algorithm(algorithm).precision(precision);
+        let plan = Plan::new(&device, layer, input.shape(), options).unwrap();
         let mut output = device.zeroed(plan.output_shape()).unwrap();
         // NaN, everywhere.
         output.buffer_mut().set_8(0xff).unwrap();
@@ -64,40 +65,68 @@ fn check<const D: usize>(
         for (index, expected) in indices.into_iter().zip(expected) {
             // One element at a time: copying all of them would take most of the test's time.
             let value = output.buffer().index(index..index + 1).as_host_vec().unwrap()[0];
-            assert_eq!(f64::from(value), expected, "{algorithm}, output element {index}");
+            assert_eq!(f64::from(value), expected, "{algorithm}, {precision:?}, output element {index}");
         }
     }
     gpu::say(&format!("cuda {test}: {} outputs of {} inputs", problem.output_shape(), problem.input_shape()));
 }
 
-const ALL: &[Algorithm] = &[Algorithm::Direct, Algorithm::Gather, Algorithm::Scatter];
+const WIDE: &[(Algorithm, Precision)] =
+    &[(Algorithm::Direct, Precision::F32), (Algorithm::Gather, Precision::F32), (Algorithm::Scatter, Precision::F32)];
+
+/// The tile kernels take channels of fewer than 2^31 elements, and as many of them as there are. Products of such small whole numbers, and their
+/// sums, are exact in both precisions.
+const TILE: &[(Algorithm, Precision)] = &[(Algorithm::Tile, Precision::F32), (Algorithm::Tile, Precision::Tf32)];
 
 #[test]
 fn one_channel_of_more_than_2_31_outputs() {
     let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
-    check("one_channel_of_more_than_2_31_outputs", &layer, Shape::batched(1, 1, [(1 << 30) + 3]), ALL, SAMPLES);
+    check("one_channel_of_more_than_2_31_outputs", &layer, Shape::batched(1, 1, [(1 << 30) + 3]), WIDE, SAMPLES);
 }
 
 #[test]
 fn more_than_2_31_inputs_in_many_samples() {
     let layer = ConvTranspose2d::builder(2, 1, [1, 1]).build().unwrap();
-    check("more_than_2_31_inputs_in_many_samples", &layer, Shape::batched((1 << 16) + 1, 2, [128, 128]), ALL, SAMPLES);
+    check("more_than_2_31_inputs_in_many_samples", &layer, Shape::batched((1 << 16) + 1, 2, [128, 128]), WIDE, SAMPLES);
+}
+
+#[test]
+fn more_than_2_31_outputs_of_tiles() {
+    // Rows that are aligned to 16 bytes, and rows that are not.
+    for extents in [[4100, 4100], [4101, 4101]] {
+        let layer = ConvTranspose2d::builder(8, 16, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
+        check("more_than_2_31_outputs_of_tiles", &layer, Shape::batched(2, 8, extents), TILE, SAMPLES);
+    }
+}
+
+#[test]
+fn more_than_2_31_inputs_of_tiles() {
+    for extents in [[6700, 6700], [6701, 6701]] {
+        let layer = ConvTranspose2d::builder(16, 1, [1, 3]).build().unwrap();
+        check("more_than_2_31_inputs_of_tiles", &layer, Shape::batched(3, 16, extents), TILE, SAMPLES);
+    }
 }
 
 #[test]
 fn more_than_2_31_weights() {
     let layer = ConvTranspose1d::builder(3, 1, [(1 << 30) / 3 * 2 + 5]).build().unwrap();
-    check("more_than_2_31_weights", &layer, Shape::batched(1, 3, [2]), &[Algorithm::Gather], SAMPLES_OF_A_HUGE_KERNEL);
+    check(
+        "more_than_2_31_weights",
+        &layer,
+        Shape::batched(1, 3, [2]),
+        &[(Algorithm::Gather, Precision::F32)],
+        SAMPLES_OF_A_HUGE_KERNEL,
+    );
 }
 
 #[test]
 fn more_than_65535_samples_and_blocks() {
     let layer = ConvTranspose2d::builder(1, 2, [2, 2]).stride([2, 1]).build().unwrap();
-    check("more_than_65535_samples_and_blocks", &layer, Shape::batched(70_001, 1, [3, 17]), ALL, SAMPLES);
+    check("more_than_65535_samples_and_blocks", &layer, Shape::batched(70_001, 1, [3, 17]), WIDE, SAMPLES);
 }
 
 #[test]
 fn an_axis_of_more_than_65535_rows() {
     let layer = ConvTranspose2d::builder(2, 1, [3, 1]).stride([2, 1]).padding([1, 0]).build().unwrap();
-    check("an_axis_of_more_than_65535_rows", &layer, Shape::unbatched(2, [70_001, 3]), ALL, SAMPLES);
+    check("an_axis_of_more_than_65535_rows", &layer, Shape::unbatched(2, [70_001, 3]), WIDE, SAMPLES);
 }

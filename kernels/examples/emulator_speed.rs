@@ -1,7 +1,7 @@
 //! How many threads the emulator runs in a second, on one core.
 //!
 //! ```text
-//! cargo run --release -p conv-transpose-kernels --example emulator_speed
+//! cargo run --release -p conv-transpose-kernels --features emulator --example emulator_speed
 //! ```
 //!
 //! On one core of an AMD EPYC that other work shared, in thousands: `gather` 770 to 1100, barriers 680 to 780 (ten each),

@@ -18,7 +18,7 @@ mod embed {
     use std::{env, fs};
 
     use cuda_builder::{DeviceCompiler, KernelPtx, Ptx};
-    use kernel_ptx::{Kernels, REQUEST, Request, choose};
+    use kernel_ptx::{Kernels, MachineCode, REQUEST, Request, choose};
 
     pub(crate) fn embed_kernels() -> Result<(), Box<dyn Error>> {
         let kernels = Kernels::new(variable("CARGO_MANIFEST_DIR")?);
@@ -28,7 +28,7 @@ mod embed {
         for line in choice.warning.iter().flat_map(|warning| warning.lines()) {
             println!("cargo::warning={line}");
         }
-        write_table(&choice.modules, &variable("OUT_DIR")?)
+        write_table(&choice.modules, &kernels.machine_code(), &variable("OUT_DIR")?)
     }
 
     fn print_what_decides(kernels: &Kernels) {
@@ -43,14 +43,19 @@ mod embed {
         Ok(value.into())
     }
 
-    /// An expression, `&[Ptx { name, hash, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever includes it
-    /// says what a `Ptx` is.
-    fn write_table(modules: &[Ptx], out_dir: &Path) -> Result<(), Box<dyn Error>> {
+    /// An expression, `&[Ptx { name, hash, machine_code, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever
+    /// includes it says what a `Ptx` is.
+    fn write_table(modules: &[Ptx], machine_code: &MachineCode, out_dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut table = "&[\n".to_owned();
         for ptx in modules {
             let arch = &ptx.arch;
             fs::create_dir_all(out_dir.join(arch))?;
-            writeln!(table, "    Ptx {{ name: {arch:?}, hash: {:?}, kernels: &[", ptx.hash())?;
+            writeln!(table, "    Ptx {{ name: {arch:?}, hash: {:?},", ptx.hash())?;
+            match machine_code.of(ptx) {
+                Some(path) => writeln!(table, "    machine_code: Some(include_bytes!({path:?})),")?,
+                None => writeln!(table, "    machine_code: None,")?,
+            }
+            table.push_str("    kernels: &[\n");
             for KernelPtx { name, text } in ptx.kernels()? {
                 let file = format!("{arch}/{name}.ptx");
                 fs::write(out_dir.join(&file), text)?;

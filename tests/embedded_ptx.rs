@@ -5,6 +5,7 @@
 struct Ptx {
     name: &'static str,
     hash: &'static str,
+    machine_code: Option<&'static [u8]>,
     kernels: &'static [(&'static str, &'static str)],
 }
 
@@ -17,6 +18,7 @@ fn every_architecture_has_its_kernels() {
     for ptx in PTX {
         assert_eq!(ptx.hash.len(), 64);
         assert!(ptx.kernels.iter().any(|&(name, _)| name == "gather"));
+        assert!(ptx.machine_code.is_none_or(|code| code.starts_with(b"\x7fELF")), "machine code is an ELF file");
         for (name, text) in ptx.kernels {
             assert!(text.contains(&format!(".target {}\n", ptx.name)));
             assert!(text.contains(&format!(".visible .entry {name}(")));

@@ -1,4 +1,4 @@
-//! The embedded PTX, and which of it a device gets.
+//! The embedded PTX, with the machine code that there is of it, and which of it a device gets.
 
 use std::fmt;
 
@@ -10,6 +10,8 @@ pub(super) struct Ptx {
     pub(super) name: &'static str,
     /// Tells these kernels from those of another build.
     pub(super) hash: &'static str,
+    /// Machine code of all kernels together, for devices of this architecture alone.
+    pub(super) machine_code: Option<&'static [u8]>,
     /// Each kernel's name, and the PTX of that kernel alone.
     pub(super) kernels: &'static [(&'static str, &'static str)],
 }
@@ -105,6 +107,12 @@ mod tests {
         assert_eq!(hashes.len(), PTX.len());
         assert!(hashes.iter().all(|hash| hash.len() == 64 && includes(hash)));
         assert!(!includes("0"));
+    }
+
+    #[test]
+    fn there_is_machine_code_where_it_is_for_all_devices_that_run_the_ptx() {
+        let with_code = PTX.iter().filter(|ptx| ptx.machine_code.is_some()).map(|ptx| ptx.name);
+        assert_eq!(Vec::from_iter(with_code), ["sm_90a"], "`cargo xtask ptxas` makes it");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Kernels in a context: each is loaded when it is first asked for, and launched as often as wanted.
 //!
-//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use.
+//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use. Where there is
+//! machine code for the device, and the driver takes it, all kernels are loaded at once, in milliseconds.
 
 use std::{
     ffi::{CString, c_int, c_uint, c_void},
@@ -26,11 +27,13 @@ const MOST_SHARED_BYTES: sys::CUfunction_attribute =
 #[derive(Debug)]
 pub(super) struct Modules {
     ptx: &'static Ptx,
-    /// One for each kernel of the PTX, in its order. Whoever loads one holds its lock, so that it is loaded once.
+    /// All kernels, if the driver takes their machine code. One that is older than the code does not.
+    machine_code: Option<Module>,
+    /// Otherwise one for each kernel of the PTX, in its order. Whoever loads one holds its lock, so that it is loaded once.
     loaded: Box<[Mutex<Option<Module>>]>,
 }
 
-/// PTX that is loaded into a context: one kernel.
+/// What is loaded into a context: PTX of one kernel, or machine code of all.
 #[derive(Debug)]
 struct Module {
     raw: sys::CUmodule,
@@ -53,10 +56,15 @@ unsafe impl Send for Kernel {}
 unsafe impl Sync for Kernel {}
 
 impl Modules {
-    /// Nothing but one small kernel, loaded into the current context to find out whether the driver takes this PTX.
+    /// The machine code that there is, loaded into the current context; otherwise nothing but one small kernel, to find out whether the
+    /// driver takes this PTX.
     pub(super) fn new(ptx: &'static Ptx) -> Result<Self, CudaError> {
+        Self::with(ptx, ptx.machine_code.and_then(Module::load_machine_code))
+    }
+
+    fn with(ptx: &'static Ptx, machine_code: Option<Module>) -> Result<Self, CudaError> {
         let loaded = ptx.kernels.iter().map(|_| Mutex::default()).collect();
-        let modules = Self { ptx, loaded };
+        let modules = Self { ptx, machine_code, loaded };
         modules.kernel(PROBE)?;
         Ok(modules)
     }
@@ -71,11 +79,14 @@ impl Modules {
         self.ptx.hash
     }
 
-    /// The kernel of that name; loads it, into the current context, unless it has been asked for before.
+    /// The kernel of that name; loads it, into the current context, unless it has been loaded before.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let Ptx { name: architecture, kernels, .. } = *self.ptx;
         let index = kernels.iter().position(|&(kernel, _)| kernel == name);
         let index = index.ok_or(CudaError::NoKernel { name, architecture })?;
+        if let Some(module) = &self.machine_code {
+            return module.kernel(name);
+        }
         let mut slot = self.loaded[index].lock().unwrap_or_else(PoisonError::into_inner);
         let module = match &mut *slot {
             Some(module) => module,
@@ -84,7 +95,7 @@ impl Modules {
         module.kernel(name)
     }
 
-    /// Number of kernels that are loaded.
+    /// Number of kernels whose PTX is loaded.
     #[cfg(test)]
     pub(super) fn loaded(&self) -> usize {
         self.loaded.iter().filter(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some()).count()
@@ -92,6 +103,9 @@ impl Modules {
 
     /// Unloads all modules, whose context must be current. Kernels of them must not be used afterwards.
     pub(super) fn unload(&mut self) {
+        if let Some(module) = self.machine_code.take() {
+            module.unload();
+        }
         for slot in &mut self.loaded {
             if let Some(module) = slot.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
                 module.unload();
@@ -127,7 +141,15 @@ impl Module {
         }
     }
 
-    /// Unloads the module, whose context must be current. Its kernel must not be used afterwards.
+    /// Loads machine code into the current context, if the driver takes it. If not, it says why when it gets the PTX.
+    fn load_machine_code(code: &[u8]) -> Option<Self> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: machine code as the assembler made it, which says itself how long it is.
+        let result = unsafe { sys::cuModuleLoadData(&mut raw, code.as_ptr().cast()) };
+        (result as u32 == 0).then_some(Self { raw })
+    }
+
+    /// Unloads the module, whose context must be current. Its kernels must not be used afterwards.
     fn unload(self) {
         // SAFETY: called once, by the drop of the device that owns it. An error here is an earlier launch's.
         let _ = unsafe { sys::cuModuleUnload(self.raw) };
@@ -255,7 +277,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_kernel_that_is_not_there_is_named() {
-        let modules = Modules { ptx: embedded::newest("", (7, 0)).unwrap(), loaded: Box::default() };
+        let modules =
+            Modules { ptx: embedded::newest("", (7, 0)).unwrap(), machine_code: None, loaded: Box::default() };
         let refusal = modules.kernel("tango").unwrap_err();
         assert_eq!(refusal.to_string(), "there is no kernel `tango` for sm_70");
     }
@@ -264,7 +287,7 @@ pub(super) mod tests {
     fn a_kernel_is_loaded_when_it_is_asked_for_and_once() {
         let Some(device) = device("a_kernel_is_loaded_when_it_is_asked_for_and_once") else { return };
         let _entered = device.enter().unwrap();
-        let mut modules = Modules::new(embedded::newest("", device.compute_capability()).unwrap()).unwrap();
+        let mut modules = Modules::with(embedded::newest("", device.compute_capability()).unwrap(), None).unwrap();
         assert_eq!(modules.loaded(), 1, "the one that the driver is tried with");
         let ask = || {
             let _entered = device.enter().unwrap();
@@ -274,6 +297,33 @@ pub(super) mod tests {
         assert_eq!(modules.loaded(), 2);
         modules.unload();
         assert_eq!(modules.loaded(), 0);
+    }
+
+    #[test]
+    fn machine_code_has_every_kernel() {
+        let Some(device) = device("machine_code_has_every_kernel") else { return };
+        let _entered = device.enter().unwrap();
+        let ptx = embedded::newest("", device.compute_capability()).unwrap();
+        let Some(code) = ptx.machine_code else {
+            return report::say("cuda machine_code_has_every_kernel: there is none");
+        };
+        let Some(module) = Module::load_machine_code(code) else {
+            return report::say("cuda machine_code_has_every_kernel: the driver is too old for it");
+        };
+        for (name, _) in ptx.kernels {
+            module.kernel(name).unwrap();
+        }
+        let mut modules = Modules::with(ptx, Some(module)).unwrap();
+        modules.kernel("gather").unwrap();
+        assert_eq!(modules.loaded(), 0, "nothing is compiled");
+        modules.unload();
+    }
+
+    #[test]
+    fn what_is_no_machine_code_is_not_taken() {
+        let Some(device) = device("what_is_no_machine_code_is_not_taken") else { return };
+        let _entered = device.enter().unwrap();
+        assert!(Module::load_machine_code(&[0; 4096]).is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cuda_builder::{CudaBuilder, DeviceCompiler, Error, Ptx, Sources};
 
-use crate::prebuilt::Prebuilt;
+use crate::{machine_code::MachineCode, prebuilt::Prebuilt};
 
 /// One for each generation whose instructions the kernels use; a newer GPU runs the newest that it can. One that ends in
 /// `a` has instructions of that generation alone, and no newer GPU runs it.
@@ -69,7 +69,17 @@ impl Kernels {
     /// The prebuilt files.
     #[must_use]
     pub fn prebuilt(&self) -> Prebuilt {
-        Prebuilt::new(self.root.join("ptx"), ARCHITECTURES)
+        Prebuilt::new(self.prebuilt_dir(), ARCHITECTURES)
+    }
+
+    /// The machine code beside them.
+    #[must_use]
+    pub fn machine_code(&self) -> MachineCode {
+        MachineCode::new(self.prebuilt_dir())
+    }
+
+    fn prebuilt_dir(&self) -> PathBuf {
+        self.root.join("ptx")
     }
 }
 

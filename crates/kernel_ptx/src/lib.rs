@@ -5,8 +5,10 @@
 
 mod choice;
 mod kernels;
+mod machine_code;
 mod prebuilt;
 
 pub use choice::{Choice, Error, REQUEST, Request, choose};
 pub use kernels::Kernels;
+pub use machine_code::MachineCode;
 pub use prebuilt::{Prebuilt, Unusable};

@@ -1,6 +1,6 @@
 //! Calls of NVIDIA's assembler.
 
-use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -16,7 +16,10 @@ pub(super) struct Assembler {
 
 impl Assembler {
     pub fn new(program: PathBuf) -> anyhow::Result<Self> {
-        let text = run(&program, [OsStr::new("--version")])?;
+        // Found from any directory. A mere name is looked for where programs are.
+        let program =
+            if program.components().count() > 1 { fs::canonicalize(&program).unwrap_or(program) } else { program };
+        let text = run(Command::new(&program).arg("--version"))?;
         let version = release(&text).with_context(|| format!("{} is no ptxas; it says: {text}", program.display()))?;
         Ok(Self { version: version.to_owned(), program })
     }
@@ -26,21 +29,25 @@ impl Assembler {
         &self.version
     }
 
-    /// Assembles a file for one target, and throws the result away.
-    pub fn assemble(&self, ptx: &Path, target: &str) -> anyhow::Result<Report> {
+    /// Assembles a file for one target: the report, and the machine code.
+    pub fn assemble(&self, ptx: &Path, target: &str) -> anyhow::Result<(Report, Vec<u8>)> {
+        // Machine code has the command's arguments in it: they must not tell where it was made.
+        const PTX: &str = "kernels.ptx";
+        const CODE: &str = "kernels.cubin";
+        let scratch = tempfile::tempdir()?;
+        fs::copy(ptx, scratch.path().join(PTX)).with_context(|| format!("cannot copy {}", ptx.display()))?;
         let arch = format!("-arch={target}");
-        let discard = if cfg!(windows) { "NUL" } else { "/dev/null" };
-        let arguments = [OsStr::new("-v"), OsStr::new(&arch), ptx.as_os_str(), OsStr::new("-o"), OsStr::new(discard)];
-        let output = run(&self.program, arguments)?;
-        Report::parse(&output).with_context(|| format!("ptxas' report on {} for {target}", ptx.display()))
+        let output = run(Command::new(&self.program).current_dir(&scratch).args(["-v", &arch, PTX, "-o", CODE]))?;
+        let report = Report::parse(&output);
+        let report = report.with_context(|| format!("ptxas' report on {} for {target}", ptx.display()))?;
+        Ok((report, fs::read(scratch.path().join(CODE))?))
     }
 }
 
 /// What a successful call prints. Reports go to standard error in some releases and to standard output in others.
-fn run<'a>(program: &Path, arguments: impl IntoIterator<Item = &'a OsStr>) -> anyhow::Result<String> {
-    let mut command = Command::new(program);
+fn run(command: &mut Command) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } =
-        command.args(arguments).output().with_context(|| format!("cannot run {}; see --ptxas", program.display()))?;
+        command.output().with_context(|| format!("cannot run {}; see --ptxas", command.get_program().display()))?;
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     ensure!(status.success(), "{command:?} fails:\n{text}");
     Ok(text)

@@ -18,6 +18,11 @@ pub(super) fn of(arch: &str, all: &[&str]) -> anyhow::Result<Vec<String>> {
     Ok(able.filter(|target| !all.contains(&format!("{target}a").as_str())).collect())
 }
 
+/// Whether machine code for this target is for a single generation, the only one that runs such PTX.
+pub(super) fn is_single(target: &str) -> bool {
+    target.ends_with('a')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,8 @@ use crate::{Element, Error, Shape, Tensor};
 /// A GPU that can run the kernels. Cheap to clone; may be shared between threads.
 ///
 /// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as long as the
-/// device and its clones; no kernel is loaded twice.
+/// device and its clones; no kernel is loaded twice. For compute capability 9.0 the library has machine code, which a driver of CUDA 13
+/// loads without compiling anything, all kernels in a few milliseconds.
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -226,7 +227,8 @@ impl Device {
     }
 
     /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for them later. The driver
-    /// compiles a kernel when it is first loaded, and keeps the result in a cache on disk unless it is told not to.
+    /// compiles a kernel when it is first loaded, unless it has taken machine code, and keeps the result in a cache on disk unless it is
+    /// told not to.
     ///
     /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose. The kernels for
     /// tensors of 2^31 elements and more are left to the plans that need them.
@@ -331,6 +333,9 @@ mod tests {
     #[test]
     fn a_warm_device_loads_nothing_for_a_plan() {
         let Some(device) = device("a_warm_device_loads_nothing_for_a_plan") else { return };
+        // Of which there is no machine code, whose kernels are all loaded at once.
+        let architecture = if device.compute_capability() >= (8, 0) { "sm_80" } else { "sm_70" };
+        let device = Device::with_architecture(0, architecture).unwrap();
         let loaded = || device.inner.modules.loaded();
         let options = Options::default().algorithm(Algorithm::Scatter);
         device.warm_up(options).unwrap();

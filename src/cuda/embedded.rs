@@ -110,9 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn there_is_machine_code_where_it_is_for_all_devices_that_run_the_ptx() {
-        let with_code = PTX.iter().filter(|ptx| ptx.machine_code.is_some()).map(|ptx| ptx.name);
-        assert_eq!(Vec::from_iter(with_code), ["sm_90a"], "`cargo xtask ptxas` makes it");
+    fn machine_code_is_for_all_devices_that_run_the_ptx() {
+        for ptx in PTX.iter().filter(|ptx| ptx.machine_code.is_some()) {
+            assert!(ptx.name.ends_with('a'), "{} runs on devices of several generations", ptx.name);
+        }
     }
 
     #[test]

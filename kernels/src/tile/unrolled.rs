@@ -4,26 +4,22 @@
 /// that many times, and in a loop within a loop as often as their product, all of which the compiler has to read.
 macro_rules! unrolled {
     ($index:ident in 0..$count:expr, at most 3 => $body:block) => {
-        const { assert!($count <= 3) };
         unrolled!(@ $index, $count, $body, 0 1 2)
     };
     ($index:ident in 0..$count:expr, at most 4 => $body:block) => {
-        const { assert!($count <= 4) };
         unrolled!(@ $index, $count, $body, 0 1 2 3)
     };
     ($index:ident in 0..$count:expr, at most 8 => $body:block) => {
-        const { assert!($count <= 8) };
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7)
     };
     ($index:ident in 0..$count:expr, at most 10 => $body:block) => {
-        const { assert!($count <= 10) };
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7 8 9)
     };
     ($index:ident in 0..$count:expr, at most 16 => $body:block) => {
-        const { assert!($count <= 16) };
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $index:ident, $count:expr, $body:block, $($number:literal)+) => {
+        const { assert!($count <= [$($number),+].len()) };
         $(if $number < $count {
             const $index: usize = $number;
             $body

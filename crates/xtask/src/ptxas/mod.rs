@@ -80,7 +80,7 @@ fn assemble(assembler: &Assembler) -> anyhow::Result<Assembled> {
         let mut rows = Vec::new();
         for target in targets::of(&module.arch, &archs)? {
             let (report, machine_code) = assembler.assemble(&module.path, &target)?;
-            if target == module.arch && targets::is_single(&target) {
+            if targets::is_single(&target) {
                 code.push((module.clone(), machine_code));
             }
             faults.extend(faults_of(&report, &module.path, &target));

@@ -33,6 +33,7 @@ on_every_engine! {
     padding_cuts_whole_input_elements_off,
     padding_differs_by_end_and_axis,
     extent_one_in_every_axis,
+    planes_smaller_than_a_vector,
     axes_in_their_order,
     an_empty_batch_has_an_empty_output,
     unbatched_is_a_batch_of_one,
@@ -267,6 +268,29 @@ fn extent_one_in_every_axis(engine: &Engine) -> Result<Tally, Failure> {
         None,
         (Shape::batched(1, 1, [2, 2, 2]), &[0., 3., 6., 9., 12., 15., 18., 21.]),
     )
+}
+
+/// A thread that fills four elements at once meets as many channels, and the last one fewer elements.
+fn planes_smaller_than_a_vector(engine: &Engine) -> Result<Tally, Failure> {
+    let layer = ConvTranspose::builder(1, 5, [1]).build().unwrap();
+    let single = gives(
+        engine,
+        layer,
+        (Shape::batched(1, 1, [1]), &[10.]),
+        &[1., 2., 3., 4., 5.],
+        Some(&[1., 2., 3., 4., 5.]),
+        (Shape::batched(1, 5, [1]), &[11., 22., 33., 44., 55.]),
+    );
+    let layer = ConvTranspose::builder(1, 2, [1]).build().unwrap();
+    let triple = gives(
+        engine,
+        layer,
+        (Shape::batched(1, 1, [3]), &[10., 20., 30.]),
+        &[1., 2.],
+        Some(&[1., 2.]),
+        (Shape::batched(1, 2, [3]), &[11., 21., 31., 22., 42., 62.]),
+    );
+    all([single, triple])
 }
 
 /// Every axis has its own extent, kernel and stride.

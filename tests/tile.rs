@@ -71,3 +71,12 @@ fn a_last_phase_without_taps() {
     let layer = ConvTranspose::<2>::builder(1, 1, [2, 3]).stride([2, 1]).dilation([2, 1]).build().unwrap();
     check(&layer, Shape::batched(1, 1, [1, 4]));
 }
+
+/// Three of four rows have no taps, and get their biases from a kernel of its own.
+#[test]
+fn most_rows_without_taps() {
+    let layer = ConvTranspose::<3>::builder(9, 10, [3, 2, 3]).stride([2; 3]).dilation([2; 3]).padding([1, 0, 1]);
+    check(&layer.build().unwrap(), Shape::batched(2, 9, [3, 4, 5]));
+    let layer = ConvTranspose::<2>::builder(4, 6, [1, 3]).stride([5, 4]).groups(2).build().unwrap();
+    check(&layer, Shape::batched(3, 4, [4, 3]));
+}

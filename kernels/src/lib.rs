@@ -26,7 +26,7 @@ pub mod tile;
 pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
 #[cfg(feature = "emulator")]
 pub use entries::KERNELS;
-pub use fill_bias::{fill_bias, fill_bias_wide};
+pub use fill_bias::{FILLED, fill_bias, fill_bias_wide};
 pub use gather::{gather, gather_wide};
 pub use index::{Divisor, Index};
 pub use problem::{Axis, Phase, Problem};

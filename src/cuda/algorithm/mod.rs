@@ -3,6 +3,7 @@
 //! To add one: write its file, with an [`Implementation`], and add a line to [`IMPLEMENTATIONS`].
 
 mod direct;
+mod fill;
 mod gather;
 mod scatter;
 mod tile;

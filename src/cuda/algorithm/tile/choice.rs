@@ -12,7 +12,7 @@ use std::{
 use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{
-    Target, Task,
+    Target, Task, fill,
     groups::{Group, groups},
     layout::{AxisGroups, Cut, Layout},
     tables::{Tables, begins_even, ranges},
@@ -98,10 +98,11 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let mut groups = AllGroups::default();
+    let fills_first = fills_first(task, &phases);
+    let mut groups = AllGroups { fills_first, made: HashMap::new() };
     let layouts = cuts(task, &phases).into_iter().filter_map(|cut| {
         let groups = groups.of(problem, &phases, cut.phases);
-        Layout::new(problem, &phases, &groups, cut)
+        Layout::new(problem, &phases, &groups, cut, fills_first)
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
@@ -124,17 +125,32 @@ fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
 }
 
 /// The groups of each axis, made once for each number of phases.
-#[derive(Default)]
-struct AllGroups(HashMap<(usize, u32), Arc<Vec<Group>>>);
+struct AllGroups {
+    fills_first: bool,
+    made: HashMap<(usize, u32), Arc<Vec<Group>>>,
+}
 
 impl AllGroups {
     fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], columns: [u32; 3]) -> AxisGroups {
         let mut along = |axis: usize| {
-            let make = || Arc::new(groups(&problem.axes()[axis], &phases[axis], columns[axis] as usize, axis == 2));
-            self.0.entry((axis, columns[axis])).or_insert_with(make).clone()
+            let make = || {
+                let mut groups = groups(&problem.axes()[axis], &phases[axis], columns[axis] as usize, axis == 2);
+                groups.retain(|group| !self.fills_first || !group.computed.is_empty());
+                Arc::new(groups)
+            };
+            self.made.entry((axis, columns[axis])).or_insert_with(make).clone()
         };
         [along(0), along(1), along(2)]
     }
+}
+
+/// Whether the output is filled with the biases first, so that there need be no passes without taps: where at least two of three rows have
+/// none. Those that have some are written twice, the others faster than such passes do it.
+fn fills_first(task: &Task, phases: &[Vec<Phase>; 3]) -> bool {
+    let with_taps = |axis: usize| phases[axis].iter().filter(|phase| phase.taps > 0).count();
+    let rows = phases[0].len() * phases[1].len();
+    let rows_with_taps = with_taps(0) * with_taps(1);
+    rows_with_taps * with_taps(2) > 0 && rows_with_taps * 3 <= rows && fill::check(task).is_ok()
 }
 
 /// What no cut can do.

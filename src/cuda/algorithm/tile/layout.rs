@@ -47,6 +47,8 @@ pub(super) type AxisGroups = [Arc<Vec<Group>>; 3];
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) cut: Cut,
+    /// Whether the output has been filled with the biases before: then there are no passes without taps.
+    pub(super) fills_first: bool,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
     pub(super) groups: AxisGroups,
@@ -137,12 +139,14 @@ impl Cut {
 }
 
 impl Layout {
-    /// The layout of a cut, for the problem's phases and their groups; `None` where counts overflow.
+    /// The layout of a cut, for the problem's phases and their groups, which may leave out what is filled first; `None` where counts
+    /// overflow.
     pub(super) fn new(
         problem: &Problem<3>,
         phases: &Arc<[Vec<Phase>; 3]>,
         groups: &AxisGroups,
         cut: Cut,
+        fills_first: bool,
     ) -> Option<Self> {
         let axes = problem.axes();
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
@@ -171,6 +175,7 @@ impl Layout {
         let tile_channels = (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8));
         Some(Self {
             cut,
+            fills_first,
             phases: phases.clone(),
             groups: groups.clone(),
             tile: [cut.extents[0], reach[0], reach[1], reach[2]],

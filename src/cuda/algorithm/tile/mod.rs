@@ -7,11 +7,11 @@ mod tables;
 
 use conv_transpose_kernels::tile;
 
-use super::{Algorithm, Implementation, Target, Task};
+use super::{Algorithm, Implementation, Target, Task, fill};
 use crate::Precision;
 use crate::cuda::{
     error::Unsupported,
-    parameters::check_limits,
+    parameters::{Parameters, check_limits},
     recipe::{
         Argument::{self, Bias, Input, Output, PackedWeight, Weight},
         Launch, Recipe, Table,
@@ -37,7 +37,7 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
         return Vec::new();
     }
     let tiles = choice::variants(precision, target).map(|variant| variant.kernel);
-    tiles.chain([pack_kernel(precision == Precision::F32)]).collect()
+    tiles.chain([pack_kernel(precision == Precision::F32), fill::KERNEL]).collect()
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -58,6 +58,11 @@ fn others(task: &Task) -> Vec<Recipe> {
 /// The kernel that packs the weight, for factors that are split in two or not.
 fn pack_kernel(split: bool) -> &'static str {
     if split { "pack_split" } else { "pack_tf32" }
+}
+
+/// Writes the biases of what has no taps, and of all else, which is written again.
+fn fill_first(task: &Task) -> Launch {
+    fill::launch(task, &Parameters::new(&task.problem).problem)
 }
 
 fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
@@ -89,14 +94,28 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
         packed_len: packing.words as usize * if split { 2 } else { 1 },
         pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
         description: layout.to_string(),
-        launches: vec![compute],
+        launches: if layout.fills_first { vec![fill_first(task), compute] } else { vec![compute] },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose1d, Shape};
+    use crate::{ConvTranspose1d, ConvTranspose3d, Shape};
+
+    #[test]
+    fn the_output_is_filled_first_where_most_rows_have_no_taps() {
+        let kernels = |kernel: [usize; 3], stride: [usize; 3], dilation: [usize; 3]| {
+            let layer = ConvTranspose3d::builder(8, 8, kernel).stride(stride).dilation(dilation).build().unwrap();
+            let problem = layer.problem(Shape::batched(1, 8, [4, 5, 6])).unwrap().to_compute();
+            let recipe = recipe(&Task::new(problem, Precision::F32, Target::EMULATED)).unwrap();
+            recipe.launches.iter().map(|launch| launch.kernel == fill::KERNEL).collect::<Vec<_>>()
+        };
+        assert_eq!(kernels([3; 3], [2; 3], [2; 3]), [true, false], "one row of four has taps");
+        assert_eq!(kernels([1; 3], [3, 1, 1], [1; 3]), [true, false], "one of three");
+        assert_eq!(kernels([1; 3], [1, 2, 1], [1; 3]), [false], "one of two");
+        assert_eq!(kernels([1; 3], [1, 1, 4], [1; 3]), [false], "every row, if only at some positions");
+    }
 
     /// Where the slots of such cuts begin is not counted in 32 bits.
     #[test]

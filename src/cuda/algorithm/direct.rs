@@ -5,7 +5,7 @@ use kernels::PIECES;
 
 use super::{Algorithm, Implementation, Task};
 use crate::{
-    Axis, Problem,
+    Axis, Precision, Problem,
     cuda::{
         error::Unsupported,
         parameters::{Parameters, check_grid, check_limits},
@@ -44,9 +44,29 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 fn worth(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 4;
     let problem = &task.problem;
-    problem.in_channels_per_group() <= MOST_CHANNELS
-        && problem.out_channels_per_group() <= MOST_CHANNELS
-        && task.taps_are_mostly_inside()
+    let has_few = problem.in_channels_per_group() <= MOST_CHANNELS && problem.out_channels_per_group() <= MOST_CHANNELS;
+    (has_few || wastes_blocks(task)) && task.taps_are_mostly_inside()
+}
+
+/// Whether blocks of eight channels would mostly be empty, and few enough channels are left: measured on an H200, see
+/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`. Only where a thread computes several columns is that worth while.
+fn wastes_blocks(task: &Task) -> bool {
+    const BLOCK: usize = 8;
+    let problem = &task.problem;
+    let [inputs, outputs] = [problem.in_channels_per_group(), problem.out_channels_per_group()];
+    let few = match task.precision {
+        Precision::F32 => inputs <= 2 * BLOCK,
+        Precision::Tf32 => inputs.saturating_mul(outputs) <= BLOCK,
+    };
+    let [.., x] = problem.axes();
+    let blocks = inputs.div_ceil(BLOCK) as u128 * outputs.div_ceil(BLOCK) as u128;
+    let used = inputs as u128 * outputs as u128;
+    few && columns(x) == QUAD && blocks * (BLOCK * BLOCK) as u128 >= BLOCK as u128 * used
+}
+
+/// Columns of a piece: several where neighbouring outputs have taps of their own.
+fn columns(x: &Axis) -> usize {
+    if x.stride > 1 && x.stride <= MOST_STRIDE && x.dilation == 1 { QUAD } else { 1 }
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -84,7 +104,7 @@ impl Layout {
     /// Pieces below each other, unless there are so few rows that pieces side by side take fewer threads.
     fn of(problem: &Problem<3>) -> Self {
         let [_, y, x] = problem.axes();
-        let columns = if x.stride > 1 && x.stride <= MOST_STRIDE && x.dilation == 1 { QUAD } else { 1 };
+        let columns = columns(x);
         let slices = problem.output_shape().len() as u128 / (y.output as u128 * x.output as u128);
         let below = {
             let (rows, step, input_step) = spread(y, 1, 1);

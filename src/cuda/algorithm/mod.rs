@@ -208,6 +208,29 @@ mod tests {
         assert_eq!(choose(Algorithm::Auto, &task).unwrap().0, Algorithm::Gather);
     }
 
+    #[test]
+    fn direct_is_chosen_where_blocks_of_channels_would_be_empty() {
+        let chosen = |precision, inputs, outputs, stride| {
+            let layer = ConvTranspose2d::builder(inputs, outputs, [4, 4]).stride([stride; 2]).build().unwrap();
+            let problem = layer.problem(Shape::batched(2, inputs, [25, 27])).unwrap().to_3d();
+            choose(Algorithm::Auto, &Task::new(problem, precision, Target::EMULATED)).unwrap().0
+        };
+        use Algorithm::{Direct, Tile};
+        for (precision, inputs, outputs, stride, algorithm) in [
+            (Precision::F32, 1, 64, 2, Direct),
+            (Precision::F32, 1, 64, 1, Tile),
+            (Precision::F32, 2, 8, 2, Tile),
+            (Precision::F32, 16, 1, 2, Direct),
+            (Precision::F32, 24, 1, 2, Tile),
+            (Precision::Tf32, 1, 8, 2, Direct),
+            (Precision::Tf32, 1, 16, 2, Tile),
+            (Precision::Tf32, 8, 1, 2, Direct),
+            (Precision::Tf32, 16, 1, 2, Tile),
+        ] {
+            assert_eq!(chosen(precision, inputs, outputs, stride), algorithm, "{precision}, {inputs} to {outputs}");
+        }
+    }
+
     fn task(channels: usize, groups: usize, kernel: usize, precision: Precision, target: Target) -> Task {
         let layer = ConvTranspose2d::builder(channels, channels, [4, kernel]).stride([2, 2]).groups(groups);
         let problem = layer.build().unwrap().problem(Shape::batched(2, channels, [9, 11])).unwrap();

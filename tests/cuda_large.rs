@@ -99,6 +99,14 @@ fn more_than_2_31_outputs_of_tiles() {
     }
 }
 
+/// The output is filled with the biases first.
+#[test]
+fn more_than_2_31_outputs_of_tiles_most_without_taps() {
+    let layer = ConvTranspose2d::builder(8, 16, [2, 3]).stride([5, 2]).dilation([5, 1]).build().unwrap();
+    let shape = Shape::batched(2, 8, [1640, 4100]);
+    check("more_than_2_31_outputs_of_tiles_most_without_taps", &layer, shape, TILE, SAMPLES);
+}
+
 #[test]
 fn more_than_2_31_inputs_of_tiles() {
     for extents in [[6700, 6700], [6701, 6701]] {

@@ -39,29 +39,29 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_grid(Layout::of(&task.problem).threads)
 }
 
-/// With few channels in a group: a tensor core multiplies blocks of eight at least, so the fewer there are, the more it multiplies
-/// zeros. And not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try them all.
+/// With few channels in a group, and not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try
+/// them all.
 fn worth(task: &Task) -> bool {
-    const MOST_CHANNELS: usize = 4;
-    let problem = &task.problem;
-    let has_few = problem.in_channels_per_group() <= MOST_CHANNELS && problem.out_channels_per_group() <= MOST_CHANNELS;
-    (has_few || wastes_blocks(task)) && task.taps_are_mostly_inside()
+    has_few_channels(task) && task.taps_are_mostly_inside()
 }
 
-/// Whether blocks of eight channels would mostly be empty, and few enough channels are left: measured on an H200, see
-/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`. Only where a thread computes several columns is that worth while.
-fn wastes_blocks(task: &Task) -> bool {
+/// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those multiply blocks of eight
+/// channels at least, so the fewer there are, the more they multiply zeros. The limits were measured on an H200, see
+/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`; they are higher where a thread computes several columns.
+fn has_few_channels(task: &Task) -> bool {
     const BLOCK: usize = 8;
     let problem = &task.problem;
     let [inputs, outputs] = [problem.in_channels_per_group(), problem.out_channels_per_group()];
-    let few = match task.precision {
-        Precision::F32 => inputs <= 2 * BLOCK,
-        Precision::Tf32 => inputs.saturating_mul(outputs) <= BLOCK,
-    };
+    let pairs = inputs.saturating_mul(outputs);
     let [.., x] = problem.axes();
-    let blocks = inputs.div_ceil(BLOCK) as u128 * outputs.div_ceil(BLOCK) as u128;
-    let used = inputs as u128 * outputs as u128;
-    few && columns(x) == QUAD && blocks * (BLOCK * BLOCK) as u128 >= BLOCK as u128 * used
+    match (task.precision, columns(x) == QUAD) {
+        (Precision::F32, true) => {
+            let blocks = inputs.div_ceil(BLOCK).saturating_mul(outputs.div_ceil(BLOCK));
+            pairs <= 16 || inputs <= 16 && pairs <= blocks.saturating_mul(BLOCK)
+        }
+        (Precision::F32, false) | (Precision::Tf32, true) => pairs <= 9,
+        (Precision::Tf32, false) => pairs <= 4,
+    }
 }
 
 /// Columns of a piece: several where neighbouring outputs have taps of their own.

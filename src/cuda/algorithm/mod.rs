@@ -219,11 +219,17 @@ mod tests {
         for (precision, inputs, outputs, stride, algorithm) in [
             (Precision::F32, 1, 64, 2, Direct),
             (Precision::F32, 1, 64, 1, Tile),
-            (Precision::F32, 2, 8, 2, Tile),
+            (Precision::F32, 2, 8, 2, Direct),
+            (Precision::F32, 2, 9, 2, Tile),
+            (Precision::F32, 3, 3, 1, Direct),
+            (Precision::F32, 2, 5, 1, Tile),
             (Precision::F32, 16, 1, 2, Direct),
             (Precision::F32, 24, 1, 2, Tile),
             (Precision::Tf32, 1, 8, 2, Direct),
             (Precision::Tf32, 1, 16, 2, Tile),
+            (Precision::Tf32, 3, 3, 2, Direct),
+            (Precision::Tf32, 2, 2, 1, Direct),
+            (Precision::Tf32, 3, 3, 1, Tile),
             (Precision::Tf32, 8, 1, 2, Direct),
             (Precision::Tf32, 16, 1, 2, Tile),
         ] {

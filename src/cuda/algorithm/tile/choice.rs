@@ -98,11 +98,10 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let fills_first = fills_first(task, &phases);
-    let mut groups = AllGroups { fills_first, made: HashMap::new() };
+    let mut groups = AllGroups { fills_first: fills_first(task, &phases), made: HashMap::new() };
     let layouts = cuts(task, &phases).into_iter().filter_map(|cut| {
         let groups = groups.of(problem, &phases, cut.phases);
-        Layout::new(problem, &phases, &groups, cut, fills_first)
+        Layout::new(problem, &phases, &groups, cut)
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();

@@ -47,8 +47,6 @@ pub(super) type AxisGroups = [Arc<Vec<Group>>; 3];
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) cut: Cut,
-    /// Whether the output has been filled with the biases before: then there are no passes without taps.
-    pub(super) fills_first: bool,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
     pub(super) groups: AxisGroups,
@@ -146,7 +144,6 @@ impl Layout {
         phases: &Arc<[Vec<Phase>; 3]>,
         groups: &AxisGroups,
         cut: Cut,
-        fills_first: bool,
     ) -> Option<Self> {
         let axes = problem.axes();
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
@@ -175,7 +172,6 @@ impl Layout {
         let tile_channels = (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8));
         Some(Self {
             cut,
-            fills_first,
             phases: phases.clone(),
             groups: groups.clone(),
             tile: [cut.extents[0], reach[0], reach[1], reach[2]],
@@ -196,6 +192,12 @@ impl Layout {
     /// Number of passes.
     pub(super) fn passes(&self) -> usize {
         self.groups.iter().map(|groups| groups.len()).product()
+    }
+
+    /// Whether some phases are in no pass, because the output is filled with the biases first.
+    pub(super) fn fills_first(&self) -> bool {
+        let written = |axis: usize| self.groups[axis].iter().map(|group| group.written.len()).sum::<usize>();
+        (0..3).any(|axis| written(axis) < self.phases[axis].len())
     }
 
     /// The groups of a pass.

@@ -94,7 +94,7 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
         packed_len: packing.words as usize * if split { 2 } else { 1 },
         pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
         description: layout.to_string(),
-        launches: if layout.fills_first { vec![fill_first(task), compute] } else { vec![compute] },
+        launches: if layout.fills_first() { vec![fill_first(task), compute] } else { vec![compute] },
     }
 }
 

@@ -8,23 +8,32 @@ use conv_transpose::{
     oracle,
 };
 
+/// Checks the plan that the model chooses, in both precisions.
 fn check<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) {
     for precision in [Precision::Tf32, Precision::F32] {
-        let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
-        let plan = EmulatedPlan::new(layer, input, options).unwrap();
-        let mut rng = fastrand::Rng::with_seed(1);
-        let mut integers = |shape| {
-            let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
-            tensor.as_mut_slice().fill_with(|| rng.i32(-4..=4) as f32);
-            tensor
-        };
-        let (x, w) = (integers(input), integers(layer.weight_shape()));
-        let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
-        let y = plan.forward(&x, &w, Some(&bias)).unwrap_or_else(|error| panic!("{precision}, {input}: {error}"));
-        for (index, &value) in y.as_slice().iter().enumerate() {
-            let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), Some(&bias), index);
-            assert_eq!(f64::from(value), expected, "{precision}, {input}: element {index}");
-        }
+        check_plan(layer, &plan(layer, input, precision), input);
+    }
+}
+
+fn plan<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, precision: Precision) -> EmulatedPlan<D> {
+    let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+    EmulatedPlan::new(layer, input, options).unwrap()
+}
+
+fn check_plan<const D: usize>(layer: &ConvTranspose<D>, plan: &EmulatedPlan<D>, input: Shape<D>) {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut integers = |shape| {
+        let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
+        tensor.as_mut_slice().fill_with(|| rng.i32(-4..=4) as f32);
+        tensor
+    };
+    let (x, w) = (integers(input), integers(layer.weight_shape()));
+    let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
+    let y =
+        plan.forward(&x, &w, Some(&bias)).unwrap_or_else(|error| panic!("{}, {input}: {error}", plan.description()));
+    for (index, &value) in y.as_slice().iter().enumerate() {
+        let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), Some(&bias), index);
+        assert_eq!(f64::from(value), expected, "{}, {input}: element {index}", plan.description());
     }
 }
 
@@ -79,4 +88,26 @@ fn most_rows_without_taps() {
     check(&layer.build().unwrap(), Shape::batched(2, 9, [3, 4, 5]));
     let layer = ConvTranspose::<2>::builder(4, 6, [1, 3]).stride([5, 4]).groups(2).build().unwrap();
     check(&layer, Shape::batched(3, 4, [4, 3]));
+}
+
+/// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all but one. Every way that
+/// the model takes into account for these is tried, and some of them have halves.
+#[test]
+fn halves_of_the_phases_along_x() {
+    for (kernel, stride, padding) in
+        [(2, 2, 0), (3, 2, 0), (3, 2, 1), (4, 2, 1), (5, 2, 2), (7, 2, 3), (8, 4, 2), (16, 8, 4)]
+    {
+        let layer = ConvTranspose::<2>::builder(9, 10, [2, kernel]).stride([1, stride]).padding([0, padding]);
+        let layer = layer.build().unwrap();
+        let input = Shape::batched(2, 9, [3, 11]);
+        let mut halved = 0;
+        for precision in [Precision::Tf32, Precision::F32] {
+            let plan = plan(&layer, input, precision);
+            for plan in plan.others().unwrap().iter().chain([&plan]) {
+                halved += u32::from(plan.description().contains("either half"));
+                check_plan(&layer, plan, input);
+            }
+        }
+        assert_eq!(halved > 0, kernel > 2, "kernel {kernel}, stride {stride}: {halved} ways with halves");
+    }
 }

@@ -5,6 +5,7 @@
 //! 1994). The 64-bit indices of very large tensors take the slow way.
 
 use bytemuck::{Pod, Zeroable};
+use cuda_std::math;
 
 /// A divisor with its precomputed reciprocal.
 #[repr(C)]
@@ -102,7 +103,7 @@ impl Index for u32 {
     #[inline(always)]
     fn divide(self, by: Divisor) -> (Self, Self) {
         let high = ((self as u64 * by.multiplier as u64) >> 32) as u32;
-        let quotient = high.wrapping_add(self) >> by.shift;
+        let quotient = math::shift_right(high.wrapping_add(self), by.shift);
         (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value as u32)))
     }
 }

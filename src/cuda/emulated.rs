@@ -38,6 +38,21 @@ impl<const D: usize> EmulatedPlan<D> {
         Ok(Self { problem, algorithm, task, recipe, seed: None })
     }
 
+    /// The other ways to do the same by the same algorithm, which [`Autotune`](super::Autotune) would measure beside this one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn others(&self) -> Result<Vec<Self>, Error> {
+        let ways = algorithm::ways(self.algorithm, &self.task)?;
+        let others = ways.into_iter().skip(1).filter(|(algorithm, _)| *algorithm == self.algorithm);
+        Ok(others.map(|(_, recipe)| Self { recipe, ..self.clone() }).collect())
+    }
+
+    /// What is done, for people: the kernels and how they are used.
+    pub fn description(&self) -> String {
+        self.recipe.describe()
+    }
+
     /// Takes the kernels with 64-bit indices, which otherwise run only where a tensor has 2^31 elements or more.
     ///
     /// # Errors

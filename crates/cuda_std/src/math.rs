@@ -16,9 +16,42 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
+/// `value >> by`, for at most 31 bits.
+///
+/// Rust's shift is one by `by % 32` where it is not checked, which costs an instruction, and a register where the compiler
+/// keeps that for later.
+#[inline(always)]
+#[must_use]
+pub fn shift_right(value: u32, by: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let shifted: u32;
+        // SAFETY: an instruction on registers, which shifts by 32 at most.
+        unsafe {
+            core::arch::asm!(
+                "shr.u32 {shifted}, {value}, {by};",
+                value = in(reg32) value,
+                by = in(reg32) by,
+                shifted = lateout(reg32) shifted,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        shifted
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        value >> by
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::fma;
+    use super::{fma, shift_right};
+
+    #[test]
+    fn shifts_by_none_to_all_but_one_bit() {
+        assert_eq!([0, 1, 31].map(|by| shift_right(0x8000_0001, by)), [0x8000_0001, 0x4000_0000, 1]);
+    }
 
     #[test]
     fn fma_rounds_once() {

@@ -5,7 +5,7 @@ use cuda_std::{hint, mem};
 use super::{
     fragment::{Factor, Fragment},
     multiply::{Accumulators, Weights},
-    parameters::{Run, Tiling, rows},
+    parameters::{HALVES, Run, Tiling, rows},
     slab_bytes,
     unrolled::unrolled,
 };
@@ -28,20 +28,70 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     staged: &Staged,
     run: &Run,
 ) {
+    let halved = run.flags >> Run::HALVED_SHIFT;
     // SAFETY: the caller's promise.
     unsafe {
+        if SLOTS.is_multiple_of(2) && halved != 0 {
+            return multiply_halves::<BLOCKS, SLOTS, SPLIT>(t, accumulators, staged, run, halved);
+        }
         match (run.neighbours, run.taps) {
-            (1, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1>(t, accumulators, staged, run),
-            (2, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1>(t, accumulators, staged, run),
-            (_, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1>(t, accumulators, staged, run),
-            (1, _) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 3>(t, accumulators, staged, run),
-            (2, _) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 3>(t, accumulators, staged, run),
-            (_, _) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 3>(t, accumulators, staged, run),
+            (1, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, WHOLE>(t, accumulators, staged, run),
+            (2, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, WHOLE>(t, accumulators, staged, run),
+            (_, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, WHOLE>(t, accumulators, staged, run),
+            (1, _) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 3, WHOLE>(t, accumulators, staged, run),
+            (2, _) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 3, WHOLE>(t, accumulators, staged, run),
+            (_, _) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 3, WHOLE>(t, accumulators, staged, run),
         }
     }
 }
 
-/// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows.
+/// Adds the products of a run whose slots are halved, in the way of that number.
+#[inline(always)]
+unsafe fn multiply_halves<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+    t: &Tiling,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    staged: &Staged,
+    run: &Run,
+    halved: u16,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match halved {
+            1 => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, 1>(t, accumulators, staged, run),
+            2 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 2>(t, accumulators, staged, run),
+            3 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 3>(t, accumulators, staged, run),
+            4 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 4>(t, accumulators, staged, run),
+            5 => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 5>(t, accumulators, staged, run),
+            6 => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 6>(t, accumulators, staged, run),
+            _ => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 7>(t, accumulators, staged, run),
+        }
+    }
+}
+
+/// The number of a way to halve the slots: they are not.
+const WHOLE: usize = 0;
+
+/// Slots of an output row.
+const fn row_slots(halved: usize) -> usize {
+    if halved == WHOLE { 1 } else { 2 }
+}
+
+/// The neighbouring taps that a slot takes, a bit for each.
+const fn taken(halved: usize, slot: usize) -> u32 {
+    if halved == WHOLE { u32::MAX } else { HALVES[halved - 1][slot % 2] }
+}
+
+/// Slabs of eight channels that come before that of a neighbouring tap, for a slot and the first tap along the axis of rows.
+const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize) -> u32 {
+    if halved == WHOLE {
+        return (neighbour * taps) as u32;
+    }
+    let before = (1 << neighbour) - 1;
+    let earlier = (taken(halved, 0) & before).count_ones() + (taken(halved, 1) & before).count_ones();
+    earlier + if slot % 2 == 1 { taken(halved, 0) >> neighbour & 1 } else { 0 }
+}
+
+/// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in the way of that number.
 #[inline(always)]
 unsafe fn run_products<
     const BLOCKS: usize,
@@ -49,6 +99,7 @@ unsafe fn run_products<
     const SPLIT: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
+    const HALVED: usize,
 >(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
@@ -56,6 +107,7 @@ unsafe fn run_products<
     run: &Run,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
+    let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
@@ -63,9 +115,9 @@ unsafe fn run_products<
             // Found anew for each block, not kept in registers meanwhile.
             let number = hint::opaque(block);
             let input = staged.input.shifted(run.offset + number * t.block_bytes);
-            let weight = staged.weight.slab(run.first_slab + number * (NEIGHBOURS * TAPS) as u32 * slab_units);
-            if SPLIT || TAPS > 1 {
-                row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS>(t, accumulators, input, weight, run);
+            let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
+            if SPLIT || TAPS > 1 || HALVED != WHOLE {
+                row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(t, accumulators, input, weight, run);
             } else {
                 rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run);
             }
@@ -87,6 +139,7 @@ unsafe fn row_by_row<
     const SPLIT: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
+    const HALVED: usize,
 >(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
@@ -101,9 +154,10 @@ unsafe fn row_by_row<
     // SAFETY: the caller's promise.
     unsafe {
         let mut next = row.load::<NEIGHBOURS>(aligned);
-        unrolled!(FRAGMENT in 0..SLOTS + TAPS - 1, at most 10 => {
+        unrolled!(FRAGMENT in 0..SLOTS / row_slots(HALVED) + TAPS - 1, at most 10 => {
+            let is_last = FRAGMENT + 1 == SLOTS / row_slots(HALVED) + TAPS - 1;
             let fragments = next;
-            if FRAGMENT + 1 < SLOTS + TAPS - 1 {
+            if !is_last {
                 // On its way while these are multiplied.
                 row = row.shifted(t.row_step);
                 next = row.load::<NEIGHBOURS>(aligned);
@@ -119,20 +173,22 @@ unsafe fn row_by_row<
                     accumulators.begin();
                 }
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                    if (SLOT..SLOT + TAPS).contains(&FRAGMENT) {
-                        let tap = FRAGMENT.wrapping_sub(SLOT);
-                        let slab = weight.add((NEIGHBOUR * TAPS + tap) as u32 * slab_units);
-                        let filled = NEIGHBOUR != 0 || tap != 0 || !fresh;
-                        multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, filled);
+                    let output_row = SLOT / row_slots(HALVED);
+                    let takes = taken(HALVED, SLOT) >> NEIGHBOUR & 1 == 1;
+                    if (output_row..output_row + TAPS).contains(&FRAGMENT) && takes {
+                        let tap = FRAGMENT.wrapping_sub(output_row);
+                        let number = slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) + tap as u32;
+                        let is_first = NEIGHBOUR as u32 == taken(HALVED, SLOT).trailing_zeros() && tap == 0;
+                        let slab = weight.add(number * slab_units);
+                        multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
                     }
                 });
                 if SPLIT {
-                    let is_last = FRAGMENT + 1 == SLOTS + TAPS - 1 && NEIGHBOUR + 1 == NEIGHBOURS;
-                    finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last);
+                    finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last && NEIGHBOUR + 1 == NEIGHBOURS);
                 }
             });
             if !SPLIT {
-                finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, FRAGMENT + 1 == SLOTS + TAPS - 1);
+                finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last);
             }
         });
     }

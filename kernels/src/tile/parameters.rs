@@ -13,6 +13,10 @@ pub const ROW_TAPS: u32 = 3;
 /// The most neighbouring taps along x that a run takes.
 pub const MOST_NEIGHBOURS: u32 = 3;
 
+/// Which of the neighbouring taps of a run the halves of the slots take, a bit for each: the ways there are. The larger ones come last.
+pub const HALVES: [[u32; 2]; 7] =
+    [[0b1, 0b1], [0b11, 0b10], [0b01, 0b11], [0b11, 0b11], [0b011, 0b110], [0b111, 0b110], [0b111, 0b111]];
+
 /// One problem cut into tiles. Positions are counted per phase: those of a phase are neighbours, whatever the stride.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -127,8 +131,8 @@ pub struct Tiling {
     pub matrix_words: u32,
     /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
     pub quad_words: u32,
-    /// Words that lanes store together straight from the product, if the output is aligned; 0 if they do not.
-    pub direct_words: u32,
+    /// What lanes store straight from the product, if the output is aligned: [`Tiling::STAGED`] and what follows it.
+    pub direct: u32,
     /// Rows of a pass in the table.
     pub pass_rows: u32,
     /// The first row of the table of chunks.
@@ -141,6 +145,20 @@ pub struct Tiling {
     pub rounds: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
+}
+
+impl Tiling {
+    /// Nothing: the product goes through shared memory.
+    pub const STAGED: u32 = 0;
+
+    /// Two words: the two positions that a lane has.
+    pub const PAIRS: u32 = 1;
+
+    /// Four words: two phases of either position, which are neighbours in the columns.
+    pub const QUADS: u32 = 2;
+
+    /// Four words: two phases of either position, which are those of an even slot and of the odd one that follows.
+    pub const QUADS_OF_HALVES: u32 = 3;
 }
 
 /// What a block does for the positions of its tile: some phases. In the table, its places follow.
@@ -197,6 +215,9 @@ pub struct Chunk {
 /// Of each input row, the fragments of up to [`MOST_NEIGHBOURS`] neighbouring taps along x are loaded together. Those of row `u` are
 /// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by block of channels, then by
 /// tap along x, then by tap along the axis of rows.
+///
+/// If slots are halved, even ones are the first half of the phases along x, odd ones the other half of the same row. There is one tap along the
+/// axis of rows then, and each half has slabs of its own for those of the neighbouring taps that it takes: see [`HALVES`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct Run {
@@ -226,6 +247,9 @@ impl Run {
 
     /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
     pub const PROMOTES: u16 = 8;
+
+    /// Where the number of the way begins in which the slots are halved, which is one more than its index in [`HALVES`]; 0 if they are not.
+    pub const HALVED_SHIFT: u16 = 8;
 }
 
 /// Rows of a table entry.

@@ -185,14 +185,14 @@ impl Target<'_> {
     /// All threads of the team come here together, with a complete product; the elements have been looked up, and are the block's own.
     #[inline(always)]
     pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(&self, product: &impl Product<BLOCKS, SLOTS>) {
-        let words = self.t.direct_words;
         // The host knows the alignment of the rows to each other, not that of the first one.
-        let direct = words > 0 && self.output.addr().is_multiple_of(4 * words as usize);
+        let is_aligned = |words: usize| self.output.addr().is_multiple_of(4 * words);
         // SAFETY: the caller's promise; the host's word for the rows.
         unsafe {
-            match words {
-                2 if direct => self.store_pairs(product),
-                4 if direct => self.store_quads(product),
+            match self.t.direct {
+                Tiling::PAIRS if is_aligned(2) => self.store_pairs(product),
+                Tiling::QUADS if is_aligned(4) => self.store_quads(product),
+                Tiling::QUADS_OF_HALVES if is_aligned(4) => self.store_quads_of_halves(product),
                 _ => self.store_staged(product),
             }
         }

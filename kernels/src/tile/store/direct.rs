@@ -1,7 +1,7 @@
 //! Storing straight from the product: the elements that a lane holds of an output row go out in one piece.
 //!
 //! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of two, and both of its
-//! phases in the columns of the matrix, they are four.
+//! phases in the columns of the matrix or in a pair of slots, they are four.
 
 use cuda_std::{
     hint,
@@ -82,6 +82,52 @@ impl Target<'_> {
                 }
             }
         });
+    }
+
+    /// Stores a product whose rows have a stride of two along x, with both phases in slots that follow each other.
+    ///
+    /// # Safety
+    /// As [`store_pairs`](Self::store_pairs).
+    #[inline(always)]
+    pub(super) unsafe fn store_quads_of_halves<const BLOCKS: usize, const SLOTS: usize>(
+        &self,
+        product: &impl Product<BLOCKS, SLOTS>,
+    ) {
+        let output = hint::opaque_pointer(self.first_output()).cast_mut();
+        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+            if (BLOCK as u32) < self.t.used_blocks {
+                // SAFETY: the caller's promise; the block is used, the product complete.
+                unsafe {
+                    let lane = self.lane_of_halves(output, BLOCK as u32);
+                    let [left, right] = lane.biases;
+                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
+                        const NEXT: usize = SLOT + 1;
+                        if SLOT.is_multiple_of(2) && NEXT < SLOTS {
+                            let [a, b, c, d] = product.values::<SLOT, BLOCK>();
+                            let [e, f, g, h] = product.values::<NEXT, BLOCK>();
+                            lane.store(SLOT as u32, [
+                                [a + left, e + left, c + left, g + left],
+                                [b + right, f + right, d + right, h + right],
+                            ]);
+                        }
+                    });
+                }
+            }
+        });
+    }
+
+    /// As [`lane`](Self::lane), where the two phases along x are in slots.
+    ///
+    /// # Safety
+    /// As [`lane`](Self::lane).
+    #[inline(always)]
+    unsafe fn lane_of_halves(&self, output: *mut f32, block: u32) -> Lane {
+        let (team, thread) = Self::team();
+        let (_, phase) = hint::opaque(block).divide(self.t.column_phases);
+        // SAFETY: the caller's promise.
+        let lane = unsafe { self.lane(output, block, 1) };
+        let first = (2 * phase * TEAM_ROWS) + 2 * Self::first_row(thread);
+        Lane { elements: self.elements(team).add(first), ..lane }
     }
 
     /// Where this lane stores the columns of a block, and of those that follow for the other `phases` along x. `output` is the tile's.

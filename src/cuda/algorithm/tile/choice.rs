@@ -9,13 +9,13 @@ use std::{
     sync::Arc,
 };
 
-use conv_transpose_kernels::tile::{self, Variant};
+use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
 use super::{
     Target, Task, fill,
     groups::{Group, groups},
     layout::{AxisGroups, Cut, Layout},
-    tables::{Tables, begins_even, ranges},
+    tables::{Tables, begins_even, neighbour_slabs, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -100,8 +100,8 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
     let mut groups = AllGroups { fills_first: fills_first(task, &phases), made: HashMap::new() };
     let layouts = cuts(task, &phases).into_iter().filter_map(|cut| {
-        let groups = groups.of(problem, &phases, cut.phases);
-        Layout::new(problem, &phases, &groups, cut)
+        let groups = groups.of(problem, &phases, cut.computed_phases());
+        Layout::new(problem, &phases, &groups, cut).filter(halves_differ)
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
@@ -114,6 +114,15 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     }
     sort(promising);
     Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
+}
+
+/// Whether the halves, if there are two, have different taps. Otherwise they had better share the columns.
+fn halves_differ(layout: &Layout) -> bool {
+    let differ = |group: &Group| {
+        let ranges = ranges(layout, 2, group);
+        ranges.iter().map(|range| neighbour_slabs(layout, group, range)).sum::<usize>() < 2 * group.taps
+    };
+    layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
 /// The tables of a layout that fits the device. The model estimates its shared memory; only the tables know it.
@@ -182,14 +191,16 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
-        for column_phases in column_uses(variant, phases) {
-            for row_axis in (0..3).filter(|&axis| axis == 2 || variant.slots > 1 && positions[axis] > 1) {
+        for (column_phases, halves) in column_uses(variant, phases) {
+            let rows = variant.slots / halves;
+            for row_axis in (0..3).filter(|&axis| axis == 2 || rows > 1 && positions[axis] > 1) {
                 for &extents in &boxes {
                     let blocks =
                         [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
                     cuts.extend(blocks.map(|stage_blocks| Cut {
                         variant,
                         phases: column_phases,
+                        halves,
                         row_axis,
                         extents,
                         stage_blocks: stage_blocks as u32,
@@ -202,19 +213,26 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     cuts
 }
 
-/// How many phases with taps can share the columns of a kernel: along each axis one, all, or half of them.
-fn column_uses(variant: &Variant, phases: &[Vec<Phase>; 3]) -> Vec<[u32; 3]> {
-    let choices = phases.each_ref().map(|phases| {
-        let with_taps = phases.iter().filter(|phase| phase.taps > 0).count().clamp(1, 16) as u32;
-        BTreeSet::from([1, with_taps.div_ceil(2), with_taps])
+/// How many phases with taps can share the columns of a kernel: along each axis one, all, or half of them. And in how many halves the phases
+/// along x have slots of their own: in one, or in two that are all of them.
+fn column_uses(variant: &Variant, phases: &[Vec<Phase>; 3]) -> Vec<([u32; 3], u32)> {
+    let with_taps = phases.each_ref().map(|phases| phases.iter().filter(|phase| phase.taps > 0).count() as u32);
+    let choices = with_taps.map(|count| {
+        let count = count.clamp(1, 16);
+        BTreeSet::from([1, count.div_ceil(2), count])
     });
     let mut uses = Vec::new();
     for &z in &choices[0] {
         for &y in &choices[1] {
-            uses.extend(choices[2].iter().map(|&x| [z, y, x]));
+            for &x in &choices[2] {
+                uses.push(([z, y, x], 1));
+                if 2 * x == with_taps[2] && variant.slots.is_multiple_of(2) {
+                    uses.push(([z, y, x], 2));
+                }
+            }
         }
     }
-    uses.retain(|phases| 8 * phases.iter().product::<u32>() <= variant.columns);
+    uses.retain(|(phases, _)| 8 * phases.iter().product::<u32>() <= variant.columns);
     uses
 }
 
@@ -266,7 +284,7 @@ fn fits_32_bits(problem: &Problem<3>, samples: u32) -> bool {
 
 /// What a team does in one stage, on average over the passes.
 struct Work {
-    /// Slabs, each of which is multiplied for every slot.
+    /// Slabs, each of which is multiplied for every row.
     slabs: f64,
     runs: f64,
     /// Batches of products that are made together: of an input row, or of some.
@@ -277,7 +295,7 @@ struct Work {
 
 impl Work {
     fn new(layout: &Layout) -> Self {
-        let slots = layout.cut.variant.slots as usize;
+        let rows_of_tile = layout.cut.rows() as usize;
         let passes = layout.passes() as f64;
         let mut work = Self { slabs: 1.0, runs: 1.0, batches: 1.0, loads: 1.0 };
         for axis in 0..3 {
@@ -286,12 +304,13 @@ impl Work {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
                     let rows = if axis == layout.cut.row_axis {
-                        slots + if axis < 2 { range.len() - 1 } else { 0 }
+                        rows_of_tile + if axis < 2 { range.len() - 1 } else { 0 }
                     } else {
                         1
                     };
-                    let takes_rows_together = !layout.cut.variant.split && (axis == 2 || range.len() == 1);
-                    slabs += range.len();
+                    let takes_rows_together =
+                        !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
+                    slabs += if axis == 2 { neighbour_slabs(layout, group, &range) } else { range.len() };
                     runs += 1;
                     batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
                     loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
@@ -359,8 +378,8 @@ impl Store {
         let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.tile_channels);
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
-        match layout.direct_words(problem) {
-            0 => {
+        match layout.direct(problem) {
+            Tiling::STAGED => {
                 let neighbours = neighbouring_outputs(layout);
                 let elements = f64::from(layout.places * tile::TEAM_ROWS) / 128.0;
                 let slices = f64::from(layout.used_blocks().div_ceil(layout.slice_blocks()));
@@ -372,7 +391,8 @@ impl Store {
                 }
             }
             // A lane's words of eight lanes lie together.
-            words => {
+            way => {
+                let words = if way == Tiling::PAIRS { 2 } else { 4 };
                 let neighbours = f64::from(8 * words);
                 Self {
                     instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
@@ -399,11 +419,11 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     }
     let teams = f64::from(tile::TEAMS);
     let columns = f64::from(variant.columns);
-    let slots = f64::from(variant.slots);
+    let rows_of_tile = f64::from(layout.cut.rows());
 
     // Of a team, per stage of a job.
     let factors = if variant.split { 3.0 } else { 1.0 };
-    let products = work.slabs * slots * factors;
+    let products = work.slabs * rows_of_tile * factors;
     let tensor = products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT);
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
     let reads = work.loads * conflicts + products * columns / 4.0;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use conv_transpose_kernels::tile::{self, Variant};
+use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
 use super::groups::Group;
 use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes};
@@ -30,6 +30,8 @@ pub(super) struct Cut {
     pub(super) variant: &'static Variant,
     /// Phases with taps that share the columns: along z, y and x.
     pub(super) phases: [u32; 3],
+    /// Halves of the phases along x that have slots of their own: two, or one if they have not. The columns are those of a half.
+    pub(super) halves: u32,
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
     /// Positions of the tile for each slot: samples, z, y, x.
@@ -49,6 +51,8 @@ pub(super) struct Layout {
     pub(super) cut: Cut,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
+    /// The innermost axis.
+    pub(super) axis_x: Axis,
     pub(super) groups: AxisGroups,
     /// Distance between the origins of tiles: samples, z, y, x.
     pub(super) tile: [u32; 4],
@@ -99,9 +103,20 @@ impl Cut {
         self.phases.iter().product()
     }
 
-    /// How many slots lie between neighbouring positions of the box along an axis.
+    /// Phases along each axis that a pass computes.
+    pub(super) fn computed_phases(&self) -> [u32; 3] {
+        let [z, y, x] = self.phases;
+        [z, y, x * self.halves]
+    }
+
+    /// Neighbouring rows of the output, each of which has a slot, or one for either half of the phases.
+    pub(super) fn rows(&self) -> u32 {
+        self.variant.slots / self.halves
+    }
+
+    /// How many rows lie between neighbouring positions of the box along an axis.
     pub(super) fn step(&self, axis: usize) -> u32 {
-        if axis == self.row_axis && axis < 2 { self.variant.slots } else { 1 }
+        if axis == self.row_axis && axis < 2 { self.rows() } else { 1 }
     }
 
     /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some extents, z, y and
@@ -132,7 +147,7 @@ impl Cut {
 
     /// How many positions of an axis a tile covers.
     fn reach(&self, axis: usize) -> u32 {
-        self.extents[axis + 1] * if axis == self.row_axis { self.variant.slots } else { 1 }
+        self.extents[axis + 1] * if axis == self.row_axis { self.rows() } else { 1 }
     }
 }
 
@@ -173,6 +188,7 @@ impl Layout {
         Some(Self {
             cut,
             phases: phases.clone(),
+            axis_x: axes[2],
             groups: groups.clone(),
             tile: [cut.extents[0], reach[0], reach[1], reach[2]],
             tiles: [(problem.batch() as u32).div_ceil(cut.extents[0]), tiles[0], tiles[1], tiles[2]],
@@ -185,7 +201,7 @@ impl Layout {
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
             interleaved: written[2],
-            places: cut.variant.slots * written.iter().product::<u32>(),
+            places: cut.rows() * written.iter().product::<u32>(),
         })
     }
 
@@ -284,18 +300,20 @@ impl Layout {
         tile::TEAM_ROWS * tile::QUAD + (32 / self.cut.phases[2] % 32).next_multiple_of(tile::QUAD)
     }
 
-    /// Words of an output row that a lane has of its two positions and can store together; 0 if it cannot.
-    pub(super) fn direct_words(&self, problem: &Problem<3>) -> u32 {
+    /// What lanes store straight from the product, of [`Tiling`]'s ways.
+    pub(super) fn direct(&self, problem: &Problem<3>) -> u32 {
         let Axis { stride, output, .. } = problem.axes()[2];
-        let words: u32 = match stride {
-            1 => 2,
-            2 if self.cut.phases[2] == 2 && self.groups[2].len() == 1 => 4,
-            _ => return 0,
+        let all_phases = self.groups[2].len() == 1;
+        let (way, words) = match (stride, self.cut.phases[2], self.cut.halves) {
+            (1, ..) => (Tiling::PAIRS, 2),
+            (2, 2, 1) if all_phases => (Tiling::QUADS, 4),
+            (2, 1, 2) if all_phases => (Tiling::QUADS_OF_HALVES, 4),
+            _ => return Tiling::STAGED,
         };
-        let all_are_computed =
-            self.interleaved == self.cut.phases[2] && self.places == self.cut.variant.slots * self.cut.column_phases();
-        let is_aligned = self.has_pairs() && output.is_multiple_of(words as usize);
-        if all_are_computed && is_aligned { words } else { 0 }
+        let all_are_computed = self.interleaved == self.cut.computed_phases()[2]
+            && self.places == self.cut.rows() * self.cut.computed_phases().iter().product::<u32>();
+        let is_aligned = self.has_pairs() && output.is_multiple_of(words);
+        if all_are_computed && is_aligned { way } else { Tiling::STAGED }
     }
 
     /// Whether the two positions of a lane are neighbours in a row.
@@ -367,15 +385,18 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { variant, phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
+        let Cut { phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
         write!(f, "on {n}x{z}x{y}x{x} positions")?;
-        if variant.slots > 1 {
-            write!(f, " times {} along {}", variant.slots, ["z", "y", "x"][row_axis])?;
+        if self.cut.rows() > 1 {
+            write!(f, " times {} along {}", self.cut.rows(), ["z", "y", "x"][row_axis])?;
         }
         if let [1, 1, 1] = phases {
         } else {
             let [z, y, x] = phases;
             write!(f, ", {z}x{y}x{x} phases")?;
+        }
+        if self.cut.halves > 1 {
+            write!(f, " in either half")?;
         }
         write!(f, ", {} channels at a time", 8 * stage_blocks)?;
         if self.in_boxes { write!(f, ", in boxes") } else { Ok(()) }
@@ -419,7 +440,7 @@ mod tests {
 
     fn cut(extents: [u32; 4], slots: u32) -> Cut {
         let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
-        Cut { variant, phases: [1; 3], row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
+        Cut { variant, phases: [1; 3], halves: 1, row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::ops::Range;
 use bytemuck::{Zeroable, cast_slice};
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling},
+    tile::{Chunk, HALVES, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling},
 };
 
 use super::{
     groups::Group,
-    layout::{Layout, Shared},
+    layout::{Cut, Layout, Shared},
 };
 use crate::{Axis, Problem};
 
@@ -33,12 +33,53 @@ struct Box {
     blocks: Range<u32>,
     /// Along z, y and x.
     taps: [Range<usize>; 3],
+    /// How the slots are halved, if they are: an index of [`HALVES`].
+    halved: Option<usize>,
 }
 
 impl Box {
     fn slabs(&self) -> u32 {
-        self.blocks.len() as u32 * self.taps.iter().map(|range| range.len() as u32).product::<u32>()
+        self.blocks.len() as u32 * slabs(&self.taps, self.halved)
     }
+
+    /// The halves that take a number of the neighbouring taps, or the only one.
+    fn takers(&self, neighbour: usize) -> Vec<usize> {
+        let takes = |half: usize| self.halved.map_or(half == 0, |way| HALVES[way][half] >> neighbour & 1 == 1);
+        (0..2).filter(|&half| takes(half)).collect()
+    }
+}
+
+/// Slabs of eight channels for some taps along z, y and x.
+fn slabs([z, y, x]: &[Range<usize>; 3], halved: Option<usize>) -> u32 {
+    (z.len() * y.len()) as u32 * halved.map_or(x.len() as u32, half_slabs)
+}
+
+/// Slabs of the neighbouring taps that halves take in a way.
+fn half_slabs(way: usize) -> u32 {
+    HALVES[way].iter().map(|taken| taken.count_ones()).sum()
+}
+
+/// Slabs of some neighbouring taps of a group along x.
+pub(super) fn neighbour_slabs(layout: &Layout, group: &Group, taps: &Range<usize>) -> usize {
+    halved(layout, group, taps).map_or(taps.len(), |way| half_slabs(way) as usize)
+}
+
+/// How the slots are halved for some neighbouring taps of a group along x, if they are: in the first way in which each half takes those that
+/// any of its phases has.
+fn halved(layout: &Layout, group: &Group, taps: &Range<usize>) -> Option<usize> {
+    let Cut { halves, phases: [_, _, columns], .. } = layout.cut;
+    let has = |phase: &usize, shift: usize| group.tap(&layout.axis_x, &layout.phases[2][*phase], shift).is_some();
+    let needed = |half: usize| {
+        let phases = || group.computed.iter().skip(half * columns as usize).take(columns as usize);
+        let bits = taps.clone().enumerate().filter(|&(_, shift)| phases().any(|phase| has(phase, shift)));
+        bits.fold(0, |bits, (neighbour, _)| bits | 1u32 << neighbour)
+    };
+    let needed = [needed(0), needed(1)];
+    let covers = |way: &[u32; 2]| {
+        let neighbours = u32::BITS - (way[0] | way[1]).leading_zeros();
+        neighbours as usize == taps.len() && (0..2).all(|half| needed[half] & !way[half] == 0)
+    };
+    if halves == 1 { None } else { HALVES.iter().position(covers) }
 }
 
 /// The tables in the making.
@@ -148,7 +189,7 @@ impl Tables {
             slice_blocks: layout.slice_blocks(),
             matrix_words: layout.matrix_words(),
             quad_words: layout.quad_words(),
-            direct_words: layout.direct_words(problem),
+            direct: layout.direct(problem),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
@@ -214,41 +255,46 @@ impl Builder<'_> {
         [groups[0].first, groups[1].first, groups[2].first.div_euclid(words) * words]
     }
 
-    /// What a pass writes for each position: by slot, then by phase along z, y and x.
+    /// What a pass writes for each position: by row, then by phase along z, y and x.
     fn places(&self, groups: [&Group; 3]) -> Vec<OutputPlace> {
         let layout = self.layout;
         let [z, y, x] =
             [0, 1, 2].map(|axis| layout.groups[axis].iter().map(|group| group.written.len()).max().unwrap_or(1));
         let place = |number: usize| {
-            let (slot, numbers) = (number / (z * y * x), [number / (y * x) % z, number / x % y, number % x]);
-            self.place(groups, slot, numbers)
+            let (row, numbers) = (number / (z * y * x), [number / (y * x) % z, number / x % y, number % x]);
+            self.place(groups, row, numbers)
         };
         (0..layout.places as usize).map(place).collect()
     }
 
-    /// What a slot writes for one of the written phases of each axis.
-    fn place(&self, groups: [&Group; 3], slot: usize, numbers: [usize; 3]) -> OutputPlace {
+    /// What a row writes for one of the written phases of each axis.
+    fn place(&self, groups: [&Group; 3], row: usize, numbers: [usize; 3]) -> OutputPlace {
         let cut = &self.layout.cut;
         let mut place = OutputPlace { origin: [0; 3], source: 0 };
         let mut bias_only = false;
+        let mut half = 0;
         for axis in 0..3 {
             let Some(&phase) = groups[axis].written.get(numbers[axis]) else {
                 return OutputPlace { source: OutputPlace::NONE, ..place };
             };
             place.origin[axis] = phase as u32;
             let column = groups[axis].computed.iter().position(|&computed| computed == phase);
-            place.source = place.source * cut.phases[axis] + column.unwrap_or(0) as u32;
             bias_only |= column.is_none();
+            let column = column.unwrap_or(0) as u32;
+            half = column / cut.phases[axis];
+            place.source = place.source * cut.phases[axis] + column % cut.phases[axis];
         }
         let axis = cut.row_axis;
         let distance = if axis == 2 { cut.extents[3] } else { 1 };
         let Axis { stride, output, .. } = self.problem.axes()[axis];
-        let origin = u64::from(place.origin[axis]) + slot as u64 * u64::from(distance) * stride as u64;
+        let origin = u64::from(place.origin[axis]) + row as u64 * u64::from(distance) * stride as u64;
         if origin >= output as u64 {
             return OutputPlace { source: OutputPlace::NONE, ..place };
         }
         place.origin[axis] = origin as u32;
-        place.source = if bias_only { OutputPlace::BIAS } else { slot as u32 * cut.column_phases() + place.source };
+        // Phases along x, the last axis, may be in either half.
+        let slot = row as u32 * cut.halves + half;
+        place.source = if bias_only { OutputPlace::BIAS } else { slot * cut.column_phases() + place.source };
         place
     }
 
@@ -305,24 +351,27 @@ impl Builder<'_> {
             neighbours: taps.taps[2].len() as u16,
             taps: if row_axis < 2 { taps.taps[row_axis].len() as u16 } else { 1 },
             blocks: taps.blocks.len() as u16,
-            flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 },
+            flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 }
+                | taps.halved.map_or(0, |way| (way as u16 + 1) << Run::HALVED_SHIFT),
         });
         for block in taps.blocks.clone() {
-            for tap_x in taps.taps[2].clone() {
-                for tap_z in taps.taps[0].clone() {
-                    for tap_y in taps.taps[1].clone() {
-                        self.add_slab(groups, [tap_z, tap_y, tap_x], 8 * block);
+            for (neighbour, tap_x) in taps.taps[2].clone().enumerate() {
+                for half in taps.takers(neighbour) {
+                    for tap_z in taps.taps[0].clone() {
+                        for tap_y in taps.taps[1].clone() {
+                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, 8 * block);
+                        }
                     }
                 }
             }
         }
     }
 
-    /// A slab: for each of the phases that share the columns, the kernel element by which it uses some input position.
-    fn add_slab(&mut self, groups: [&Group; 3], shifts: [usize; 3], channel: u32) {
+    /// A slab: for each of the phases that share the columns in a half, the kernel element by which it uses some input position.
+    fn add_slab(&mut self, groups: [&Group; 3], shifts: [usize; 3], half: usize, channel: u32) {
         let [z, y, x] = self.layout.cut.phases.map(|phases| phases as usize);
         for number in 0..z * y * x {
-            let columns = [number / (y * x), number / x % y, number % x];
+            let columns = [number / (y * x), number / x % y, half * x + number % x];
             let tap = self.kernel_element(groups, shifts, columns).unwrap_or(Slab::NO_TAP);
             self.slabs.push(Slab { tap, channel, padding: [0; 2] });
         }
@@ -349,29 +398,29 @@ fn boxes(layout: &Layout, groups: [&Group; 3]) -> Vec<Box> {
         for y in &y {
             for x in &x {
                 let taps = [z.clone(), y.clone(), x.clone()];
-                let blocks = run_blocks(layout, &taps);
+                let halved = halved(layout, groups[2], x);
+                let blocks = run_blocks(layout, slabs(&taps, halved));
                 let firsts = (0..layout.cut.stage_blocks).step_by(blocks as usize);
                 let ranges = firsts.map(|first| first..(first + blocks).min(layout.cut.stage_blocks));
-                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone() }));
+                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone(), halved }));
             }
         }
     }
     boxes
 }
 
-/// Blocks of eight channels that a run of some taps takes at most.
-pub(super) fn run_blocks(layout: &Layout, taps: &[Range<usize>; 3]) -> u32 {
-    let slabs: u32 = taps.iter().map(|range| range.len() as u32).product();
+/// Blocks of eight channels that a run takes at most which has some slabs for each.
+fn run_blocks(layout: &Layout, slabs: u32) -> u32 {
     (layout.chunk_slabs() / slabs.max(1)).clamp(1, layout.cut.stage_blocks)
 }
 
 /// The taps of a group as runs take them along an axis.
 pub(super) fn ranges(layout: &Layout, axis: usize, group: &Group) -> Vec<Range<usize>> {
     let row_axis = layout.cut.row_axis;
-    let takes_triples = row_axis < 2 && layout.run_slabs() >= ROW_TAPS;
+    let takes_triples = row_axis < 2 && layout.cut.halves == 1 && layout.run_slabs() >= ROW_TAPS;
     if axis == 2 && layout.has_pairs() && group.step == 1 {
         let row_taps = if takes_triples { ROW_TAPS } else { 1 };
-        let most = (layout.run_slabs() / row_taps).clamp(1, MOST_NEIGHBOURS) as usize;
+        let most = (layout.run_slabs() / row_taps / layout.cut.halves).clamp(1, MOST_NEIGHBOURS) as usize;
         neighbours(group.taps, begins_even(layout, group), most)
     } else if axis == row_axis && takes_triples && group.step == 1 {
         triples(group.taps)

@@ -4,7 +4,8 @@
 //! channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what `wgmma` calls a K-major operand
 //! without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs follow one another in the order in which
 //! blocks stage them: `[group][tile of channels][stage][slab]`. Where phases share the columns, blocks of eight columns belong to them in
-//! turn. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
+//! turn; or, of up to four channels, one, two or four columns each. Channels beyond the last one are zero, and so is a phase that has no tap
+//! where others have one.
 
 use cuda_std::{kernel, mem, thread};
 
@@ -64,12 +65,22 @@ unsafe fn weight_at(slab: u32, within: u32, packing: &Packing, slabs: *const Sla
     let (tiles, stage) = stages.divide(packing.stages);
     let (group, tile) = tiles.divide(packing.channel_tiles);
     let (block, word) = (within / BLOCK_WORDS, within % BLOCK_WORDS);
-    let (channel_block, phase) = block.divide(packing.column_phases);
+    let column = word % 32 / 4;
+    let (phase, tile_channel) = if packing.close_channels > 0 {
+        let column = block * 8 + column;
+        // A power of two.
+        (column >> packing.close_channels.trailing_zeros(), column & (packing.close_channels - 1))
+    } else {
+        let (channel_block, phase) = block.divide(packing.column_phases);
+        (phase, channel_block * 8 + column)
+    };
+    if phase >= packing.column_phases.value() as u32 {
+        return 0.0;
+    }
     let entry = slabs.wrapping_add((slab * packing.column_phases.value() as u32 + phase) as usize);
     // SAFETY: the table has an entry for each slab of a stage and each phase.
     let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
     let in_channel = stage * packing.stage_channels + entry.channel + word / 32 * 4 + word % 4;
-    let tile_channel = channel_block * 8 + word % 32 / 4;
     let out_channel = tile * packing.tile_channels + tile_channel;
     let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
     if !exists || in_channel >= packing.in_per_group || out_channel >= packing.out_per_group {

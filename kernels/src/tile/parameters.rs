@@ -47,7 +47,7 @@ pub struct Tiling {
     pub halo_z: Divisor,
     /// Places of a pass that are neighbours in an output row.
     pub interleaved: Divisor,
-    /// Phases that share the columns of the matrix.
+    /// Phases that share the columns of the matrix, a block of eight at a time; 1 if they lie close together.
     pub column_phases: Divisor,
     /// Blocks, as a divisor. Each does one job after the other.
     pub workers: Divisor,
@@ -87,8 +87,10 @@ pub struct Tiling {
     pub copy_words: u32,
     /// Copies of a staged channel.
     pub copies: u32,
-    /// Output channels of a tile: eight for each block of columns that its phases share.
+    /// Output channels of a tile: eight for each block of columns that its phases share. If they lie close together, columns.
     pub tile_channels: u32,
+    /// Columns of each phase if these lie close together: all output channels of a group, one, two or four. Otherwise 0.
+    pub close_channels: u32,
     /// Blocks of eight columns that are used.
     pub used_blocks: u32,
     /// Channels of a stage, a multiple of 8.
@@ -127,8 +129,10 @@ pub struct Tiling {
     pub places: u32,
     /// Blocks of columns that are staged for output at a time, a multiple of the phases that share the columns.
     pub slice_blocks: u32,
-    /// Words from one matrix of a staged output to the next, in a quad of channels.
-    pub matrix_words: u32,
+    /// Words from one slot of a staged output to the next, in a quad of channels.
+    pub slot_words: u32,
+    /// Words from one of the phases that share the columns to the next, in a quad of channels.
+    pub phase_words: u32,
     /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
     pub quad_words: u32,
     /// What lanes store straight from the product, if the output is aligned: [`Tiling::STAGED`] and what follows it.
@@ -185,8 +189,7 @@ pub struct Pass {
 pub struct OutputPlace {
     /// Where it lies for position 0, outermost first.
     pub origin: [u32; 3],
-    /// The matrix that has its value: the slot times the phases that share the columns, plus the phase. Or [`OutputPlace::BIAS`], or
-    /// [`OutputPlace::NONE`].
+    /// Where the value of row 0 is staged, in words. Or [`OutputPlace::BIAS`], or [`OutputPlace::NONE`].
     pub source: u32,
 }
 
@@ -271,6 +274,10 @@ pub struct Packing {
     pub slab_words: Divisor,
     /// Phases that share the columns of a tile.
     pub column_phases: Divisor,
+    /// Columns of each phase if these lie close together, otherwise 0.
+    pub close_channels: u32,
+    /// Zero.
+    pub padding: u32,
     /// Input channels of a group.
     pub in_per_group: u32,
     /// Output channels of a group.

@@ -97,7 +97,9 @@ impl Target<'_> {
     /// Brings the biases of the tile's channels to shared memory.
     #[inline(always)]
     unsafe fn load_biases(&self, team: u32, thread: u32) {
-        let channel = self.place.first_channel + thread;
+        let close = self.t.close_channels;
+        // A power of two.
+        let channel = self.place.first_channel + if close > 0 { thread & (close - 1) } else { thread };
         if thread < self.t.tile_channels {
             let exists = !self.bias.is_null() && channel < self.t.out_per_group;
             let channel = self.place.group as usize * self.t.out_per_group as usize + channel as usize;
@@ -135,7 +137,7 @@ impl Target<'_> {
                         let place = places[NEXT % 4];
                         let word = match place.source {
                             OutputPlace::BIAS => ONLY_BIAS,
-                            matrix => matrix.wrapping_mul(self.t.matrix_words).wrapping_add(row * QUAD),
+                            first => first.wrapping_add(row * QUAD),
                         };
                         // SAFETY: the table of elements has an entry for each place and row.
                         unsafe { element.store([self.offset(&place, position), word]) };

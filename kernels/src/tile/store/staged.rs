@@ -77,15 +77,14 @@ impl Target<'_> {
         let column = thread % 4 * 2;
         let (group, phase) = part.divide(self.t.column_phases);
         let quad = (group * 8 + column) / QUAD;
-        let word = quad * self.t.quad_words + phase * self.t.matrix_words + row * QUAD + column % QUAD;
+        let word = quad * self.t.quad_words + phase * self.t.phase_words + row * QUAD + column % QUAD;
         let first = self.staged(team).add(word);
-        let slot_words = self.t.column_phases.value() as u32 * self.t.matrix_words;
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
         unsafe {
             let [left, right] = self.biases(team).add(first_channel + group * 8 + column).cast::<[f32; 2]>().load();
             unrolled!(SLOT in 0..SLOTS, at most 8 => {
                 let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let place = first.add(SLOT as u32 * slot_words);
+                let place = first.add(SLOT as u32 * self.t.slot_words);
                 place.cast::<[f32; 2]>().store([a + left, b + right]);
                 place.add(QUAD).cast::<[f32; 2]>().store([c + left, d + right]);
             });
@@ -122,10 +121,15 @@ impl Target<'_> {
                     } else {
                         (self.staged(team).add(word), self.t.quad_words)
                     };
-                    let values = values.add(channels.start / QUAD * distance).cast();
+                    let values = values.add(channels.start / QUAD * distance);
                     let place = output.wrapping_add(offset as usize + channels.start as usize * plane);
                     let left = channels.end.saturating_sub(channels.start);
-                    self.store_element(values, distance / QUAD, place, left);
+                    // One or two columns do not begin at a quad.
+                    if matches!(self.t.close_channels, 1 | 2) {
+                        self.store_close(values, place, left);
+                    } else {
+                        self.store_element(values.cast(), distance / QUAD, place, left);
+                    }
                 }
             }
             element += TEAM_THREADS;
@@ -157,6 +161,18 @@ impl Target<'_> {
                 values = values.add(distance);
                 place = self.channel(place, QUAD as usize);
                 left = left.saturating_sub(QUAD);
+            }
+        }
+    }
+
+    /// Stores an element of the next `channels` channels, one or two, which lie side by side in shared memory.
+    #[inline(always)]
+    unsafe fn store_close(&self, values: SharedPtr<f32>, place: *mut f32, channels: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            mem::store(place, values.load());
+            if channels == 2 {
+                mem::store(self.channel(place, 1), values.add(1).load());
             }
         }
     }

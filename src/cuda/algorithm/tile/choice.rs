@@ -191,7 +191,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
-        for (column_phases, halves) in column_uses(variant, phases) {
+        for ColumnUse { phases: column_phases, halves, close } in column_uses(variant, problem, phases) {
             let rows = variant.slots / halves;
             for row_axis in (0..3).filter(|&axis| axis == 2 || rows > 1 && positions[axis] > 1) {
                 for &extents in &boxes {
@@ -201,6 +201,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
                         variant,
                         phases: column_phases,
                         halves,
+                        close,
                         row_axis,
                         extents,
                         stage_blocks: stage_blocks as u32,
@@ -213,26 +214,43 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
     cuts
 }
 
-/// How many phases with taps can share the columns of a kernel: along each axis one, all, or half of them. And in how many halves the phases
-/// along x have slots of their own: in one, or in two that are all of them.
-fn column_uses(variant: &Variant, phases: &[Vec<Phase>; 3]) -> Vec<([u32; 3], u32)> {
+/// How the columns of a kernel may be used: see [`Cut`].
+struct ColumnUse {
+    phases: [u32; 3],
+    halves: u32,
+    close: bool,
+}
+
+/// The most output channels of a group whose phases may lie close together.
+const MOST_CLOSE: usize = 4;
+
+/// How phases with taps can share the columns of a kernel: along each axis one, all, or half of them; along x perhaps all of them in two halves;
+/// and close together if channels are few.
+fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3]) -> Vec<ColumnUse> {
     let with_taps = phases.each_ref().map(|phases| phases.iter().filter(|phase| phase.taps > 0).count() as u32);
     let choices = with_taps.map(|count| {
         let count = count.clamp(1, 16);
         BTreeSet::from([1, count.div_ceil(2), count])
     });
+    let out_channels = problem.out_channels_per_group();
     let mut uses = Vec::new();
     for &z in &choices[0] {
         for &y in &choices[1] {
             for &x in &choices[2] {
-                uses.push(([z, y, x], 1));
-                if 2 * x == with_taps[2] && variant.slots.is_multiple_of(2) {
-                    uses.push(([z, y, x], 2));
+                let (phases, count) = ([z, y, x], z * y * x);
+                if 8 * count <= variant.columns {
+                    uses.push(ColumnUse { phases, halves: 1, close: false });
+                }
+                if 8 * count <= variant.columns && 2 * x == with_taps[2] && variant.slots.is_multiple_of(2) {
+                    uses.push(ColumnUse { phases, halves: 2, close: false });
+                }
+                let columns = out_channels.next_power_of_two() as u32;
+                if (1..=MOST_CLOSE).contains(&out_channels) && count > 1 && columns * count <= variant.columns {
+                    uses.push(ColumnUse { phases, halves: 1, close: true });
                 }
             }
         }
     }
-    uses.retain(|(phases, _)| 8 * phases.iter().product::<u32>() <= variant.columns);
     uses
 }
 
@@ -375,7 +393,7 @@ struct Store {
 
 impl Store {
     fn new(layout: &Layout, problem: &Problem<3>) -> Self {
-        let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.tile_channels);
+        let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.stored_channels());
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
         match layout.direct(problem) {

@@ -32,6 +32,8 @@ pub(super) struct Cut {
     pub(super) phases: [u32; 3],
     /// Halves of the phases along x that have slots of their own: two, or one if they have not. The columns are those of a half.
     pub(super) halves: u32,
+    /// Whether phases lie close together in the columns: each has one, two or four, for all of a group's output channels.
+    pub(super) close: bool,
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
     /// Positions of the tile for each slot: samples, z, y, x.
@@ -68,8 +70,10 @@ pub(super) struct Layout {
     pub(super) copy_words: u32,
     /// Whether the input is copied in boxes: a stage at once.
     pub(super) in_boxes: bool,
-    /// Output channels of a tile.
+    /// Output channels of a tile; columns, if phases lie close together.
     pub(super) tile_channels: u32,
+    /// Output channels of a group.
+    pub(super) out_channels: u32,
     /// Tiles of output channels.
     pub(super) channel_tiles: u32,
     /// Stages of input channels.
@@ -107,6 +111,11 @@ impl Cut {
     pub(super) fn computed_phases(&self) -> [u32; 3] {
         let [z, y, x] = self.phases;
         [z, y, x * self.halves]
+    }
+
+    /// Columns of each phase, for so many output channels.
+    pub(super) fn phase_columns(&self, out_channels: u32) -> u32 {
+        if self.close { out_channels.next_power_of_two() } else { 8 }
     }
 
     /// Neighbouring rows of the output, each of which has a slot, or one for either half of the phases.
@@ -184,7 +193,11 @@ impl Layout {
             return None;
         }
         let out_channels = problem.out_channels_per_group() as u32;
-        let tile_channels = (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8));
+        let tile_channels = if cut.close {
+            (cut.column_phases() * cut.phase_columns(out_channels)).next_multiple_of(8)
+        } else {
+            (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8))
+        };
         Some(Self {
             cut,
             phases: phases.clone(),
@@ -198,6 +211,7 @@ impl Layout {
             copy_words: if wide_copies { 4 } else { 1 },
             in_boxes: in_boxes.is_some(),
             tile_channels,
+            out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
             interleaved: written[2],
@@ -225,7 +239,22 @@ impl Layout {
 
     /// Blocks of eight columns that are used.
     pub(super) fn used_blocks(&self) -> u32 {
-        self.tile_channels / 8 * self.cut.column_phases()
+        self.tile_channels / 8 * self.block_phases()
+    }
+
+    /// Phases that share the columns a block of eight at a time.
+    pub(super) fn block_phases(&self) -> u32 {
+        if self.cut.close { 1 } else { self.cut.column_phases() }
+    }
+
+    /// Columns of each phase if these lie close together, otherwise 0.
+    pub(super) fn close_channels(&self) -> u32 {
+        if self.cut.close { self.cut.phase_columns(self.out_channels) } else { 0 }
+    }
+
+    /// Output channels that a tile stores.
+    pub(super) fn stored_channels(&self) -> u32 {
+        if self.cut.close { self.out_channels } else { self.tile_channels }
     }
 
     /// By how much conflicts over banks of shared memory prolong the loads of fragments: 1 if there are none.
@@ -291,13 +320,29 @@ impl Layout {
     /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
     pub(super) fn slice_blocks(&self) -> u32 {
         let phases = self.cut.column_phases();
-        (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases
+        if self.cut.close { self.used_blocks() } else { (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases }
     }
 
-    /// Words from one matrix of a staged output to the next, in a quad of channels. Matrices of phases that are neighbours are read in
-    /// turn by neighbouring lanes, so they are to start on different banks.
-    pub(super) fn matrix_words(&self) -> u32 {
+    /// Words from one of the phases that share the columns to the next, in a quad of channels of a staged output. Those of phases that are
+    /// neighbours are read in turn by neighbouring lanes, so they are to start on different banks.
+    pub(super) fn phase_words(&self) -> u32 {
         tile::TEAM_ROWS * tile::QUAD + (32 / self.cut.phases[2] % 32).next_multiple_of(tile::QUAD)
+    }
+
+    /// Words from one slot of a staged output to the next, in a quad of channels.
+    pub(super) fn slot_words(&self) -> u32 {
+        self.block_phases() * self.phase_words()
+    }
+
+    /// Where a slot's values for one of the phases that share its columns are staged, for row 0 and the first channel, in words.
+    pub(super) fn staged_word(&self, slot: u32, phase: u32) -> u32 {
+        let within = if self.cut.close {
+            let column = phase * self.close_channels();
+            column / tile::QUAD * self.quad_words() + column % tile::QUAD
+        } else {
+            phase * self.phase_words()
+        };
+        slot * self.slot_words() + within
     }
 
     /// What lanes store straight from the product, of [`Tiling`]'s ways.
@@ -305,6 +350,7 @@ impl Layout {
         let Axis { stride, output, .. } = problem.axes()[2];
         let all_phases = self.groups[2].len() == 1;
         let (way, words) = match (stride, self.cut.phases[2], self.cut.halves) {
+            _ if self.cut.close => return Tiling::STAGED,
             (1, ..) => (Tiling::PAIRS, 2),
             (2, 2, 1) if all_phases => (Tiling::QUADS, 4),
             (2, 1, 2) if all_phases => (Tiling::QUADS_OF_HALVES, 4),
@@ -323,7 +369,7 @@ impl Layout {
 
     /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
     pub(super) fn quad_words(&self) -> u32 {
-        let words = self.cut.variant.slots * self.cut.column_phases() * self.matrix_words();
+        let words = self.cut.variant.slots * self.slot_words();
         (words - 4).next_multiple_of(32) + 4
     }
 
@@ -364,7 +410,7 @@ impl Layout {
         let places_bytes = tile::TEAMS * self.places * tile::TEAM_ROWS * 8;
         let bias_start = places_start.checked_add(places_bytes)?;
         let output_start = bias_start + tile::TEAMS * 4 * self.tile_channels;
-        let quads = self.slice_blocks() / self.cut.column_phases() * 8 / tile::QUAD;
+        let quads = self.slice_blocks() / self.block_phases() * 8 / tile::QUAD;
         let output_bytes = 4 * quads * self.quad_words();
         let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
         Some(Shared {
@@ -397,6 +443,9 @@ impl fmt::Display for Layout {
         }
         if self.cut.halves > 1 {
             write!(f, " in either half")?;
+        }
+        if self.cut.close {
+            write!(f, " close together")?;
         }
         write!(f, ", {} channels at a time", 8 * stage_blocks)?;
         if self.in_boxes { write!(f, ", in boxes") } else { Ok(()) }
@@ -440,7 +489,7 @@ mod tests {
 
     fn cut(extents: [u32; 4], slots: u32) -> Cut {
         let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
-        Cut { variant, phases: [1; 3], halves: 1, row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
+        Cut { variant, phases: [1; 3], halves: 1, close: false, row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
     }
 
     #[test]

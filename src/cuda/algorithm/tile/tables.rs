@@ -147,7 +147,7 @@ impl Tables {
             halo_y: divisor(layout.halo[1]),
             halo_z: divisor(layout.halo[0]),
             interleaved: divisor(layout.interleaved),
-            column_phases: divisor(layout.cut.column_phases()),
+            column_phases: divisor(layout.block_phases()),
             workers: divisor(workers),
             input_plane: input_plane as u64,
             output_plane: output_plane as u64,
@@ -168,6 +168,7 @@ impl Tables {
             copy_words: layout.copy_words,
             copies: layout.copies(),
             tile_channels: layout.tile_channels,
+            close_channels: layout.close_channels(),
             used_blocks: layout.used_blocks(),
             stage_channels: 8 * layout.cut.stage_blocks,
             stages: layout.stages,
@@ -187,7 +188,8 @@ impl Tables {
             output_bytes: self.shared.output_bytes,
             places: layout.places,
             slice_blocks: layout.slice_blocks(),
-            matrix_words: layout.matrix_words(),
+            slot_words: layout.slot_words(),
+            phase_words: layout.phase_words(),
             quad_words: layout.quad_words(),
             direct: layout.direct(problem),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
@@ -208,6 +210,8 @@ impl Tables {
             channel_tiles: Divisor::new(layout.channel_tiles.into()),
             slab_words: Divisor::new(u64::from(8 * columns)),
             column_phases: Divisor::new(layout.cut.column_phases().into()),
+            close_channels: layout.close_channels(),
+            padding: 0,
             in_per_group: problem.in_channels_per_group() as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             stage_channels: 8 * layout.cut.stage_blocks,
@@ -294,7 +298,7 @@ impl Builder<'_> {
         place.origin[axis] = origin as u32;
         // Phases along x, the last axis, may be in either half.
         let slot = row as u32 * cut.halves + half;
-        place.source = if bias_only { OutputPlace::BIAS } else { slot * cut.column_phases() + place.source };
+        place.source = if bias_only { OutputPlace::BIAS } else { self.layout.staged_word(slot, place.source) };
         place
     }
 

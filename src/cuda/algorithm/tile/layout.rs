@@ -320,7 +320,11 @@ impl Layout {
     /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
     pub(super) fn slice_blocks(&self) -> u32 {
         let phases = self.cut.column_phases();
-        if self.cut.close { self.used_blocks() } else { (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases }
+        if self.cut.close {
+            self.used_blocks()
+        } else {
+            (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases
+        }
     }
 
     /// Words from one of the phases that share the columns to the next, in a quad of channels of a staged output. Those of phases that are
@@ -489,7 +493,16 @@ mod tests {
 
     fn cut(extents: [u32; 4], slots: u32) -> Cut {
         let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
-        Cut { variant, phases: [1; 3], halves: 1, close: false, row_axis: 0, extents, stage_blocks: 1, may_copy_boxes: true }
+        Cut {
+            variant,
+            phases: [1; 3],
+            halves: 1,
+            close: false,
+            row_axis: 0,
+            extents,
+            stage_blocks: 1,
+            may_copy_boxes: true,
+        }
     }
 
     #[test]

@@ -14,8 +14,9 @@ use conv_transpose_kernels::tile::{self, Tiling, Variant};
 use super::{
     Target, Task, fill,
     groups::{Group, groups},
+    halves::neighbour_slabs,
     layout::{AxisGroups, Cut, Layout},
-    tables::{Tables, begins_even, neighbour_slabs, ranges},
+    tables::{Tables, begins_even, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,

@@ -2,6 +2,7 @@
 
 mod choice;
 mod groups;
+mod halves;
 mod layout;
 mod tables;
 

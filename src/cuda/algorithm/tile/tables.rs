@@ -10,7 +10,8 @@ use conv_transpose_kernels::{
 
 use super::{
     groups::Group,
-    layout::{Cut, Layout, Shared},
+    halves::{halved, slabs},
+    layout::{Layout, Shared},
 };
 use crate::{Axis, Problem};
 
@@ -47,39 +48,6 @@ impl Box {
         let takes = |half: usize| self.halved.map_or(half == 0, |way| HALVES[way][half] >> neighbour & 1 == 1);
         (0..2).filter(|&half| takes(half)).collect()
     }
-}
-
-/// Slabs of eight channels for some taps along z, y and x.
-fn slabs([z, y, x]: &[Range<usize>; 3], halved: Option<usize>) -> u32 {
-    (z.len() * y.len()) as u32 * halved.map_or(x.len() as u32, half_slabs)
-}
-
-/// Slabs of the neighbouring taps that halves take in a way.
-fn half_slabs(way: usize) -> u32 {
-    HALVES[way].iter().map(|taken| taken.count_ones()).sum()
-}
-
-/// Slabs of some neighbouring taps of a group along x.
-pub(super) fn neighbour_slabs(layout: &Layout, group: &Group, taps: &Range<usize>) -> usize {
-    halved(layout, group, taps).map_or(taps.len(), |way| half_slabs(way) as usize)
-}
-
-/// How the slots are halved for some neighbouring taps of a group along x, if they are: in the first way in which each half takes those that
-/// any of its phases has.
-fn halved(layout: &Layout, group: &Group, taps: &Range<usize>) -> Option<usize> {
-    let Cut { halves, phases: [_, _, columns], .. } = layout.cut;
-    let has = |phase: &usize, shift: usize| group.tap(&layout.axis_x, &layout.phases[2][*phase], shift).is_some();
-    let needed = |half: usize| {
-        let phases = || group.computed.iter().skip(half * columns as usize).take(columns as usize);
-        let bits = taps.clone().enumerate().filter(|&(_, shift)| phases().any(|phase| has(phase, shift)));
-        bits.fold(0, |bits, (neighbour, _)| bits | 1u32 << neighbour)
-    };
-    let needed = [needed(0), needed(1)];
-    let covers = |way: &[u32; 2]| {
-        let neighbours = u32::BITS - (way[0] | way[1]).leading_zeros();
-        neighbours as usize == taps.len() && (0..2).all(|half| needed[half] & !way[half] == 0)
-    };
-    if halves == 1 { None } else { HALVES.iter().position(covers) }
 }
 
 /// The tables in the making.

@@ -56,6 +56,10 @@ const SERIAL_ISSUE: f64 = 2.0;
 /// Cycles from one instruction of a warp that fetches to the next.
 const FETCH_ISSUE: f64 = 5.0;
 
+/// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes. In single precision, with three times
+/// the products, it makes no difference.
+const WITHOUT_BOXES: f64 = 1.1;
+
 /// Instructions of the thread that starts the copy of a box.
 const BOX_INSTRUCTIONS: f64 = 50.0;
 
@@ -488,7 +492,8 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     ];
     let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
-    let busy = rounds * job + LATENCY;
+    let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes && !variant.split;
+    let busy = rounds * job * if lacks_boxes { WITHOUT_BOXES } else { 1.0 } + LATENCY;
     let row = 4.0 * neighbouring_outputs(layout);
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = problem.input_shape().len() as f64 * 4.0;

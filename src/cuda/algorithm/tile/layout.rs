@@ -174,14 +174,16 @@ impl Layout {
         let positions = phases.each_ref().map(|phases| phases[0].positions as u32);
         let tiles = [0, 1, 2].map(|axis| positions[axis].div_ceil(reach[axis]));
         let most = |axis: usize, count: &dyn Fn(&Group) -> u64| groups[axis].iter().map(count).max().unwrap_or(1);
-        let spans = [0, 1, 2].map(|axis| most(axis, &Group::span));
         let written = [0, 1, 2].map(|axis| most(axis, &|group| group.written.len() as u64) as u32);
         let wide_copies = axes[2].input.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
+        let copy_words = if wide_copies { 4 } else { 1 };
+        // A row that is copied four words at a time begins up to three words before its first element.
+        let before = |group: &Group| group.first.rem_euclid(i64::from(copy_words)) as u64;
+        let spans = [most(0, &Group::span), most(1, &Group::span), most(2, &|group| before(group) + group.span())];
         let halo = [0, 1, 2].map(|axis| (u64::from(reach[axis]) + spans[axis] - 1).try_into().ok());
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
-        // A row that is copied four words at a time begins up to three words before its first element. Pairs of words begin at even
-        // ones in all rows.
-        let pitch = if wide_copies { x.checked_add(3)?.next_multiple_of(4) } else { x.next_multiple_of(2) };
+        // Pairs of words begin at even ones in all rows.
+        let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
         let in_boxes = if cut.may_copy_boxes && wide_copies && has_whole_boxes(problem, &cut) {
             box_extents(cut.extents[0], [z, y, pitch])
         } else {
@@ -208,7 +210,7 @@ impl Layout {
             halo: [z, y, x],
             pitch,
             channel_words: channel_words(words),
-            copy_words: if wide_copies { 4 } else { 1 },
+            copy_words,
             in_boxes: in_boxes.is_some(),
             tile_channels,
             out_channels,

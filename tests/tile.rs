@@ -11,13 +11,12 @@ use conv_transpose::{
 /// Checks the plan that the model chooses, in both precisions.
 fn check<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) {
     for precision in [Precision::Tf32, Precision::F32] {
-        check_plan(layer, &plan(layer, input, precision), input);
+        check_plan(layer, &EmulatedPlan::new(layer, input, options(precision)).unwrap(), input);
     }
 }
 
-fn plan<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, precision: Precision) -> EmulatedPlan<D> {
-    let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
-    EmulatedPlan::new(layer, input, options).unwrap()
+fn options(precision: Precision) -> Options {
+    Options::default().algorithm(Algorithm::Tile).precision(precision)
 }
 
 fn check_plan<const D: usize>(layer: &ConvTranspose<D>, plan: &EmulatedPlan<D>, input: Shape<D>) {
@@ -29,11 +28,10 @@ fn check_plan<const D: usize>(layer: &ConvTranspose<D>, plan: &EmulatedPlan<D>, 
     };
     let (x, w) = (integers(input), integers(layer.weight_shape()));
     let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
-    let y =
-        plan.forward(&x, &w, Some(&bias)).unwrap_or_else(|error| panic!("{}, {input}: {error}", plan.description()));
+    let y = plan.forward(&x, &w, Some(&bias)).unwrap_or_else(|error| panic!("{}, {input}: {error}", plan.describe()));
     for (index, &value) in y.as_slice().iter().enumerate() {
         let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), Some(&bias), index);
-        assert_eq!(f64::from(value), expected, "{}, {input}: element {index}", plan.description());
+        assert_eq!(f64::from(value), expected, "{}, {input}: element {index}", plan.describe());
     }
 }
 
@@ -116,9 +114,8 @@ fn halves_of_the_phases_along_x() {
 /// Checks every way that the model takes into account, some of which are described by some words.
 fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for precision in [Precision::Tf32, Precision::F32] {
-        let plan = plan(layer, input, precision);
-        let plans = [plan.others().unwrap(), vec![plan]].concat();
+        let plans = EmulatedPlan::ways(layer, input, options(precision)).unwrap();
         plans.iter().for_each(|plan| check_plan(layer, plan, input));
-        assert!(plans.iter().any(|plan| plan.description().contains(words)), "{precision}, {layer:?}");
+        assert!(plans.iter().any(|plan| plan.describe().contains(words)), "{precision}, {layer:?}");
     }
 }

@@ -7,7 +7,7 @@ use cuda_std::{
 };
 
 use super::{
-    algorithm::{self, Algorithm, Target, Task},
+    algorithm::{self, Algorithm, Target, Task, Way},
     plan::Options,
     recipe::{Operands, Recipe},
 };
@@ -32,24 +32,31 @@ impl<const D: usize> EmulatedPlan<D> {
     /// # Errors
     /// As [`Plan::new`](super::Plan::new), less what concerns a device.
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, Target::EMULATED);
-        let (algorithm, recipe) = algorithm::choose(options.algorithm, &task)?;
-        Ok(Self { problem, algorithm, task, recipe, seed: None })
+        let (problem, task) = Self::task(layer, input, options)?;
+        Ok(Self::carried_out(problem, task, algorithm::choose(options.algorithm, &task)?))
     }
 
-    /// The other ways to do the same by the same algorithm, which [`Autotune`](super::Autotune) would measure beside this one.
+    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn others(&self) -> Result<Vec<Self>, Error> {
-        let ways = algorithm::ways(self.algorithm, &self.task)?;
-        let others = ways.into_iter().skip(1).filter(|(algorithm, _)| *algorithm == self.algorithm);
-        Ok(others.map(|(_, recipe)| Self { recipe, ..self.clone() }).collect())
+    pub fn ways(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Vec<Self>, Error> {
+        let (problem, task) = Self::task(layer, input, options)?;
+        let ways = algorithm::ways(options.algorithm, &task)?;
+        Ok(ways.into_iter().map(|way| Self::carried_out(problem, task, way)).collect())
+    }
+
+    fn task(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<(Problem<D>, Task), Error> {
+        let problem = layer.problem(input)?;
+        Ok((problem, Task::new(problem.to_compute(), options.precision, Target::EMULATED)))
+    }
+
+    fn carried_out(problem: Problem<D>, task: Task, (algorithm, recipe): Way) -> Self {
+        Self { problem, algorithm, task, recipe, seed: None }
     }
 
     /// What is done, for people: the kernels and how they are used.
-    pub fn description(&self) -> String {
+    pub fn describe(&self) -> String {
         self.recipe.describe()
     }
 

@@ -90,6 +90,22 @@ impl<const D: usize> Plan<D> {
         Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?)
     }
 
+    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn ways(
+        device: &Device,
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+    ) -> Result<Vec<Self>, Error> {
+        let problem = layer.problem(input)?;
+        let task = Task::new(problem.to_compute(), options.precision, device.target());
+        let ways = algorithm::ways(options.algorithm, &task)?;
+        ways.into_iter().map(|way| Self::prepared(device, problem, way)).collect()
+    }
+
     /// The plan that computes in a certain way. Its kernels are loaded, its tables in device memory.
     pub(super) fn prepared(device: &Device, problem: Problem<D>, (algorithm, recipe): Way) -> Result<Self, Error> {
         let prepare = |launches: &[Launch]| {

@@ -1,0 +1,79 @@
+//! The tile kernels on a GPU, in every way that the model takes into account, beyond the one that it chooses. Small whole numbers are exact in
+//! either precision, so the results have to be, too.
+#![cfg(feature = "cuda")]
+
+mod gpu;
+
+use conv_transpose::{
+    ConvTranspose, Precision, Shape, Tensor,
+    cuda::{Algorithm, Device, Options, Plan},
+};
+use cust::stream::{Stream, StreamFlags};
+use gpu::{expected, whole_numbers};
+
+/// The GPU, with the kernels for its own architecture and with those for an older one; nothing on a machine without a GPU.
+fn devices(test: &str) -> Vec<Device> {
+    let older = || Device::with_architecture(0, "sm_80").unwrap();
+    gpu::device(test).into_iter().flat_map(|device| [device, older()]).collect()
+}
+
+/// Checks every way to compute a layer; by the first device, the descriptions of some of them contain some words.
+fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+    let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
+    let exact = expected(layer, &x, &w, Some(&bias));
+    for (number, device) in devices.iter().enumerate() {
+        for precision in [Precision::Tf32, Precision::F32] {
+            let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+            let device_bias = device.upload_slice(&bias).unwrap();
+            let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+            let plans = Plan::ways(device, layer, input, options).unwrap();
+            let described = plans.iter().any(|plan| plan.describe().contains(words));
+            assert!(described || number > 0, "{precision}, {layer:?}");
+            for plan in plans {
+                let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
+                let mut output = device.upload(&unwritten).unwrap();
+                plan.forward(&stream, &x, &w, Some(&device_bias), &mut output).unwrap();
+                let output = output.download(&stream).unwrap();
+                assert_eq!(output.as_slice(), exact, "{precision}, {}, {layer:?}", plan.describe());
+            }
+        }
+    }
+}
+
+#[test]
+fn halves_of_the_phases_along_x() {
+    let devices = devices("halves_of_the_phases_along_x");
+    for (kernel, stride, padding) in [(3, 2, 0), (3, 2, 1), (4, 2, 1), (5, 2, 2), (7, 2, 3), (8, 4, 2), (16, 8, 4)] {
+        for (channels, extent, words) in [(10, [3, 11], "either half"), (64, [9, 36], "tile")] {
+            let layer = ConvTranspose::<2>::builder(9, channels, [2, kernel]).stride([1, stride]).padding([0, padding]);
+            check(&devices, &layer.build().unwrap(), Shape::batched(2, 9, extent), words);
+        }
+    }
+}
+
+#[test]
+fn few_output_channels() {
+    let devices = devices("few_output_channels");
+    for (channels, groups, kernel, stride, dilation) in
+        [(1, 1, [9, 9], [3, 3], 1), (2, 1, [5, 4], [2, 2], 1), (3, 2, [4, 3], [4, 2], 1), (4, 1, [3, 3], [2, 5], 2)]
+    {
+        for extent in [[4, 7], [30, 40]] {
+            let layer = ConvTranspose::<2>::builder(9 * groups, channels * groups, kernel).stride(stride);
+            let layer = layer.groups(groups).dilation([dilation; 2]).padding([1, 2]).build().unwrap();
+            check(&devices, &layer, Shape::batched(2, 9 * groups, extent), "close together");
+        }
+    }
+}
+
+#[test]
+fn a_stride_of_one_in_one_to_three_dimensions() {
+    let devices = devices("a_stride_of_one_in_one_to_three_dimensions");
+    let layer = ConvTranspose::<1>::builder(17, 33, [5]).dilation([3]).build().unwrap();
+    check(&devices, &layer, Shape::batched(3, 17, [300]), "tile");
+    let layer = ConvTranspose::<2>::builder(16, 24, [3, 3]).padding([1, 1]).build().unwrap();
+    check(&devices, &layer, Shape::batched(2, 16, [20, 36]), "tile");
+    let layer = ConvTranspose::<3>::builder(8, 48, [3, 5, 7]).build().unwrap();
+    check(&devices, &layer, Shape::batched(1, 8, [5, 6, 16]), "tile");
+}

@@ -113,11 +113,6 @@ impl Cut {
         [z, y, x * self.halves]
     }
 
-    /// Columns of each phase, for so many output channels.
-    pub(super) fn phase_columns(&self, out_channels: u32) -> u32 {
-        if self.close { out_channels.next_power_of_two() } else { 8 }
-    }
-
     /// Neighbouring rows of the output, each of which has a slot, or one for either half of the phases.
     pub(super) fn rows(&self) -> u32 {
         self.variant.slots / self.halves
@@ -196,7 +191,7 @@ impl Layout {
         }
         let out_channels = problem.out_channels_per_group() as u32;
         let tile_channels = if cut.close {
-            (cut.column_phases() * cut.phase_columns(out_channels)).next_multiple_of(8)
+            (cut.column_phases() * out_channels.next_power_of_two()).next_multiple_of(8)
         } else {
             (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8))
         };
@@ -251,7 +246,7 @@ impl Layout {
 
     /// Columns of each phase if these lie close together, otherwise 0.
     pub(super) fn close_channels(&self) -> u32 {
-        if self.cut.close { self.cut.phase_columns(self.out_channels) } else { 0 }
+        if self.cut.close { self.out_channels.next_power_of_two() } else { 0 }
     }
 
     /// Output channels that a tile stores.

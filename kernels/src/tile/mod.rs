@@ -268,11 +268,15 @@ pub struct Variant {
 tile_kernels! {
     everywhere {
         tile_8x8_tf32: 8, 8, false;
+        tile_16x1_tf32: 16, 1, false;
         tile_16x4_tf32: 16, 4, false;
+        tile_32x1_tf32: 32, 1, false;
         tile_32x2_tf32: 32, 2, false;
         tile_64x1_tf32: 64, 1, false;
         tile_128x1_tf32: 128, 1, false;
+        tile_16x1_f32: 16, 1, true;
         tile_16x2_f32: 16, 2, true;
+        tile_32x1_f32: 32, 1, true;
         tile_48x1_f32: 48, 1, true;
     }
     large {

@@ -19,11 +19,11 @@ fn devices(test: &str) -> Vec<Device> {
 
 /// Checks every way to compute a layer; by the first device, the descriptions of some of them contain some words.
 fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
     let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
     let exact = expected(layer, &x, &w, Some(&bias));
     for (number, device) in devices.iter().enumerate() {
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
         for precision in [Precision::Tf32, Precision::F32] {
             let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
             let device_bias = device.upload_slice(&bias).unwrap();

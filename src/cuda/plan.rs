@@ -85,8 +85,7 @@ impl<const D: usize> Plan<D> {
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, device.target());
+        let (problem, task) = Self::task(device, layer, input, options)?;
         Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?)
     }
 
@@ -100,10 +99,20 @@ impl<const D: usize> Plan<D> {
         input: Shape<D>,
         options: Options,
     ) -> Result<Vec<Self>, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, device.target());
+        let (problem, task) = Self::task(device, layer, input, options)?;
         let ways = algorithm::ways(options.algorithm, &task)?;
         ways.into_iter().map(|way| Self::prepared(device, problem, way)).collect()
+    }
+
+    /// What is to be computed, and on what.
+    pub(super) fn task(
+        device: &Device,
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+    ) -> Result<(Problem<D>, Task), Error> {
+        let problem = layer.problem(input)?;
+        Ok((problem, Task::new(problem.to_compute(), options.precision, device.target())))
     }
 
     /// The plan that computes in a certain way. Its kernels are loaded, its tables in device memory.

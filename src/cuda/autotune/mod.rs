@@ -8,7 +8,7 @@ mod search;
 use std::{collections::BTreeMap, fmt, path::Path, time::Duration};
 
 use super::{
-    algorithm::{self, Task, Way},
+    algorithm::{self, Way},
     device::Device,
     plan::{Options, Plan},
 };
@@ -114,8 +114,7 @@ impl Autotune {
         input: Shape<D>,
         options: Options,
     ) -> Result<Plan<D>, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, device.target());
+        let (problem, task) = Plan::task(device, layer, input, options)?;
         let mut ways = algorithm::ways(options.algorithm, &task)?;
         let case = Case::new(Gpu::of(device), options.algorithm, &task);
         if let Some(index) = self.known(&case, &ways).or_else(|| only_way(&problem, &ways)) {

@@ -14,17 +14,17 @@ use super::{
 
 /// Slabs of eight channels for some taps along z, y and x.
 pub(super) fn slabs([z, y, x]: &[Range<usize>; 3], halved: Option<usize>) -> u32 {
-    (z.len() * y.len()) as u32 * halved.map_or(x.len() as u32, half_slabs)
-}
-
-/// Slabs of the neighbouring taps that halves take in a way.
-fn half_slabs(way: usize) -> u32 {
-    HALVES[way].iter().map(|taken| taken.count_ones()).sum()
+    (z.len() * y.len() * slabs_along_x(x, halved)) as u32
 }
 
 /// Slabs of some neighbouring taps of a group along x.
 pub(super) fn neighbour_slabs(layout: &Layout, group: &Group, taps: &Range<usize>) -> usize {
-    halved(layout, group, taps).map_or(taps.len(), |way| half_slabs(way) as usize)
+    slabs_along_x(taps, halved(layout, group, taps))
+}
+
+/// One for each of the neighbouring taps, or for each that a half takes.
+fn slabs_along_x(taps: &Range<usize>, halved: Option<usize>) -> usize {
+    halved.map_or(taps.len(), |way| HALVES[way].iter().map(|taken| taken.count_ones() as usize).sum())
 }
 
 /// How the slots are halved for some neighbouring taps of a group along x, if they are: in the first way in which each half takes those that

@@ -1,4 +1,4 @@
-//! The tile kernels on a GPU, in every way that the model takes into account, beyond the one that it chooses. Small whole numbers are exact in
+//! The tile kernels on a GPU, in every way that the model takes into account, and in the one that it chooses compiled for the layer. Small whole numbers are exact in
 //! either precision, so the results have to be, too.
 #![cfg(feature = "cuda")]
 
@@ -28,7 +28,10 @@ fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Sh
             let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
             let device_bias = device.upload_slice(&bias).unwrap();
             let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
-            let plans = Plan::ways(device, layer, input, options).unwrap();
+            let mut plans = Plan::ways(device, layer, input, options.specialised(false)).unwrap();
+            assert!(plans.iter().all(|plan| !plan.is_specialised()));
+            plans.push(Plan::new(device, layer, input, options).unwrap());
+            assert!(plans.last().is_some_and(Plan::is_specialised));
             let described = plans.iter().any(|plan| plan.describe().contains(words));
             assert!(described || number > 0, "{precision}, {layer:?}");
             for plan in plans {

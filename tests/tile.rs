@@ -90,6 +90,15 @@ fn most_rows_without_taps() {
 
 /// Phases of up to four output channels, which may lie close together in the columns. Every way that the model takes into account is tried, and
 /// some of them have such columns.
+/// FCN-32s has strides of 32; lines with gaps say where these are for 16 phases, and for words up to the 32nd.
+#[test]
+fn more_phases_than_a_table_of_gaps_has() {
+    for (kernel, stride) in [(64, 32), (32, 32), (17, 20), (20, 24), (33, 40), (24, 32)] {
+        let layer = ConvTranspose::<1>::builder(9, 9, [kernel]).stride([stride]).build().unwrap();
+        check_all(&layer, Shape::batched(1, 9, [5]), "tile");
+    }
+}
+
 #[test]
 fn few_output_channels() {
     for (channels, groups, kernel, stride, dilation) in

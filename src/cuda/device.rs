@@ -16,6 +16,7 @@ use super::{
     error::{CudaError, Status, check},
     module::{Kernel, Modules},
     plan::Options,
+    specialised::{Cache, Specialised},
     tensor::DeviceTensor,
 };
 use crate::{Element, Error, Shape, Tensor};
@@ -23,7 +24,7 @@ use crate::{Element, Error, Shape, Tensor};
 /// A GPU that can run the kernels. Cheap to clone; may be shared between threads.
 ///
 /// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as long as the
-/// device and its clones; no kernel is loaded twice. For compute capability 9.0 the library has machine code, which a driver of CUDA 13
+/// device and its clones, or as the plans that they were compiled for ([`Options::specialised`]); no kernel is loaded twice. For compute capability 9.0 the library has machine code, which a driver of CUDA 13
 /// loads without compiling anything, all kernels in a few milliseconds.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -34,6 +35,7 @@ pub struct Device {
 struct Inner {
     // Dropped in this order: the modules need their context.
     modules: Modules,
+    specialised: Cache,
     context: Context,
     ordinal: i32,
     name: String,
@@ -109,7 +111,16 @@ impl Device {
         let modules = Modules::new(choose(&name, capability)?)?;
         drop(entered);
         let shared_memory_per_block = shared as usize;
-        let inner = Inner { modules, context, ordinal, name, capability, multiprocessors, shared_memory_per_block };
+        let inner = Inner {
+            modules,
+            specialised: Cache::default(),
+            context,
+            ordinal,
+            name,
+            capability,
+            multiprocessors,
+            shared_memory_per_block,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -228,7 +239,7 @@ impl Device {
 
     /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for them later. The driver
     /// compiles a kernel when it is first loaded, unless it has taken machine code, and keeps the result in a cache on disk unless it is
-    /// told not to.
+    /// told not to. What it compiles for one plan alone is not among them: see [`Options::specialised`].
     ///
     /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose. The kernels for
     /// tensors of 2^31 elements and more are left to the plans that need them.
@@ -273,6 +284,12 @@ impl Device {
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let _entered = self.enter()?;
         self.inner.modules.kernel(name)
+    }
+
+    /// The kernel of that name, compiled for the values of its first parameter.
+    pub(super) fn specialised_kernel(&self, name: &'static str, values: &[u8]) -> Result<Arc<Specialised>, CudaError> {
+        let _entered = self.enter()?;
+        self.inner.specialised.get(self, self.inner.modules.ptx(name)?, values)
     }
 }
 

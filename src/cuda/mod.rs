@@ -56,6 +56,7 @@ mod packed_weight;
 mod parameters;
 mod plan;
 mod recipe;
+mod specialised;
 mod tensor;
 mod tensor_map;
 mod workspace;

@@ -35,7 +35,7 @@ pub(super) struct Modules {
 
 /// What is loaded into a context: PTX of one kernel, or machine code of all.
 #[derive(Debug)]
-struct Module {
+pub(super) struct Module {
     raw: sys::CUmodule,
 }
 
@@ -95,6 +95,14 @@ impl Modules {
         module.kernel(name)
     }
 
+    /// The architecture that the kernel of that name was compiled for, its name, and its PTX.
+    pub(super) fn ptx(&self, name: &'static str) -> Result<(&'static str, &'static str, &'static str), CudaError> {
+        let Ptx { name: architecture, kernels, .. } = *self.ptx;
+        let kernel = kernels.iter().find(|&&(kernel, _)| kernel == name);
+        let &(name, text) = kernel.ok_or(CudaError::NoKernel { name, architecture })?;
+        Ok((architecture, name, text))
+    }
+
     /// Number of kernels whose PTX is loaded.
     #[cfg(test)]
     pub(super) fn loaded(&self) -> usize {
@@ -116,7 +124,7 @@ impl Modules {
 
 impl Module {
     /// Has the driver compile PTX, that of `architecture`, into the current context.
-    fn load(architecture: &str, ptx: &str) -> Result<Self, CudaError> {
+    pub(super) fn load(architecture: &str, ptx: &str) -> Result<Self, CudaError> {
         const LOG_BYTES: usize = 16 << 10;
         let mut log = vec![0u8; LOG_BYTES];
         let mut options =
@@ -150,12 +158,12 @@ impl Module {
     }
 
     /// Unloads the module, whose context must be current. Its kernels must not be used afterwards.
-    fn unload(self) {
-        // SAFETY: called once, by the drop of the device that owns it. An error here is an earlier launch's.
+    pub(super) fn unload(self) {
+        // SAFETY: called once, by the drop of what owns it. An error here is an earlier launch's.
         let _ = unsafe { sys::cuModuleUnload(self.raw) };
     }
 
-    fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
+    pub(super) fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
         let symbol = CString::new(name).expect("kernel names are identifiers");
         let mut raw = ptr::null_mut();
         // SAFETY: the module is loaded, the name null-terminated.

@@ -19,6 +19,7 @@ use super::{
     operands::{self, Span},
     packed_weight::PackedWeight,
     recipe::{Launch, Operands, Recipe},
+    specialised::Specialised,
     tensor::DeviceTensor,
     workspace::Workspace,
 };
@@ -35,6 +36,7 @@ use crate::{Argument, ConvTranspose, Element, Error, Precision, Problem, Shape};
 pub struct Options {
     pub(super) algorithm: Algorithm,
     pub(super) precision: Precision,
+    pub(super) generic: bool,
 }
 
 impl Options {
@@ -49,6 +51,16 @@ impl Options {
     #[must_use]
     pub fn precision(mut self, precision: Precision) -> Self {
         self.precision = precision;
+        self
+    }
+
+    /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true: results are the same, to the
+    /// bit, and a tenth faster on average; but [`Plan::new`] takes up to half a second where the driver has not compiled this case before, and
+    /// milliseconds where it finds it in its cache on disk, or another plan has it. To be switched off where plans are made for many shapes
+    /// and run a few times each.
+    #[must_use]
+    pub fn specialised(mut self, specialised: bool) -> Self {
+        self.generic = !specialised;
         self
     }
 }
@@ -75,6 +87,8 @@ pub struct Plan<const D: usize> {
     workspace: Option<Workspace>,
     /// Tells the packed weights of this plan from those of others.
     identity: Arc<()>,
+    /// Keeps those of the kernels loaded that were compiled for this plan. Dropped after the tables: to free device memory is to wait for kernels.
+    specialised: Vec<Arc<Specialised>>,
 }
 
 impl<const D: usize> Plan<D> {
@@ -86,7 +100,7 @@ impl<const D: usize> Plan<D> {
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
-        Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?)
+        Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?, !options.generic)
     }
 
     /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
@@ -101,7 +115,7 @@ impl<const D: usize> Plan<D> {
     ) -> Result<Vec<Self>, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
         let ways = algorithm::ways(options.algorithm, &task)?;
-        ways.into_iter().map(|way| Self::prepared(device, problem, way)).collect()
+        ways.into_iter().map(|way| Self::prepared(device, problem, way, !options.generic)).collect()
     }
 
     /// What is to be computed, and on what.
@@ -115,10 +129,19 @@ impl<const D: usize> Plan<D> {
         Ok((problem, Task::new(problem.to_compute(), options.precision, device.target())))
     }
 
-    /// The plan that computes in a certain way. Its kernels are loaded, its tables in device memory.
-    pub(super) fn prepared(device: &Device, problem: Problem<D>, (algorithm, recipe): Way) -> Result<Self, Error> {
-        let prepare = |launches: &[Launch]| {
-            launches.iter().map(|launch| prepare(device, launch)).collect::<Result<Vec<Kernel>, CudaError>>()
+    /// The plan that computes in a certain way. Its kernels are loaded, and compiled for it if they are to be `specialised`; its tables are in
+    /// device memory.
+    pub(super) fn prepared(
+        device: &Device,
+        problem: Problem<D>,
+        (algorithm, recipe): Way,
+        specialised: bool,
+    ) -> Result<Self, Error> {
+        let specialised = specialised && problem.output_shape().len() > 0;
+        let mut compiled = Vec::new();
+        let mut prepare = |launches: &[Launch]| {
+            let kernels = launches.iter().map(|launch| prepare(device, launch, specialised, &mut compiled));
+            kernels.collect::<Result<Vec<Kernel>, CudaError>>()
         };
         let (packers, kernels) = (prepare(&recipe.pack)?, prepare(&recipe.launches)?);
         let tables =
@@ -139,7 +162,18 @@ impl<const D: usize> Plan<D> {
             tables,
             workspace,
             identity: Arc::new(()),
+            specialised: compiled,
         })
+    }
+
+    /// The same plan, with kernels that are compiled for it.
+    pub(super) fn specialised(self) -> Result<Self, Error> {
+        Self::prepared(&self.device, self.problem, (self.algorithm, self.recipe), true)
+    }
+
+    /// Whether kernels were compiled for this plan: see [`Options::specialised`].
+    pub fn is_specialised(&self) -> bool {
+        !self.specialised.is_empty()
     }
 
     /// The problem that this plan solves.
@@ -397,10 +431,25 @@ impl<const D: usize> Plan<D> {
     }
 }
 
-/// The kernel of a launch, loaded and ready for it.
-fn prepare(device: &Device, launch: &Launch) -> Result<Kernel, CudaError> {
+/// The kernel of a launch, loaded and ready for it; if it is to be `specialised` and gains from that, `compiled` then keeps it loaded.
+fn prepare(
+    device: &Device,
+    launch: &Launch,
+    specialised: bool,
+    compiled: &mut Vec<Arc<Specialised>>,
+) -> Result<Kernel, CudaError> {
     let _entered = device.enter()?;
-    let kernel = device.kernel(launch.kernel)?;
+    let constants = launch.constants().filter(|_| specialised);
+    let kernel = match constants.map(|values| device.specialised_kernel(launch.kernel, values)) {
+        Some(Ok(specialised)) => {
+            let kernel = specialised.kernel();
+            compiled.push(specialised);
+            kernel
+        }
+        // Without its library for that, the driver cannot compile; there may be machine code.
+        None | Some(Err(CudaError::PtxRefused { .. })) => device.kernel(launch.kernel)?,
+        Some(Err(error)) => return Err(error),
+    };
     kernel.allow_shared_bytes(launch.shared_bytes)?;
     Ok(kernel)
 }

@@ -46,6 +46,8 @@ pub(super) struct Launch {
     pub(super) shared_bytes: u32,
     /// The kernel's parameters, in order.
     pub(super) arguments: Vec<Argument>,
+    /// Whether the kernel gains from being compiled for the value of its first parameter.
+    pub(super) gains_from_constants: bool,
 }
 
 /// A parameter of a kernel.
@@ -119,7 +121,22 @@ impl Argument {
 impl Launch {
     /// A launch of at least `elements` threads, in blocks of [`BLOCK`]; `check_grid` found it to be possible.
     pub(super) fn per_element(kernel: &'static str, elements: u64, arguments: Vec<Argument>) -> Self {
-        Self { kernel, blocks: elements.div_ceil(BLOCK.into()) as u32, threads: BLOCK, shared_bytes: 0, arguments }
+        Self {
+            kernel,
+            blocks: elements.div_ceil(BLOCK.into()) as u32,
+            threads: BLOCK,
+            shared_bytes: 0,
+            arguments,
+            gains_from_constants: false,
+        }
+    }
+
+    /// The value of the first parameter, if the kernel gains from being compiled for it.
+    pub(super) fn constants(&self) -> Option<&[u8]> {
+        match self.arguments.first() {
+            Some(Argument::Value(bytes)) if self.gains_from_constants => Some(bytes),
+            _ => None,
+        }
     }
 
     /// The boxes that the kernel copies of the input, if it does.

@@ -51,7 +51,9 @@ impl<A: Kind> Computes for Cuda<A> {
         weight: &Tensor<f32, D>,
         bias: Option<&[f32]>,
     ) -> Result<Vec<f32>, Stop> {
-        let plan = Plan::new(&self.device, layer, input.shape(), Options::default().algorithm(A::ALGORITHM))?;
+        // To compile kernels for each of so many layers would take hours.
+        let options = Options::default().algorithm(A::ALGORITHM).specialised(false);
+        let plan = Plan::new(&self.device, layer, input.shape(), options)?;
         let [input, weight] = [self.device.upload(input)?, self.device.upload(weight)?];
         let bias = bias.map(|bias| self.device.upload_slice(bias)).transpose().map_err(conv_transpose::Error::from)?;
         let mut output = self.device.upload(&poisoned(plan.output_shape()))?;

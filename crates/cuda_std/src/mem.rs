@@ -115,6 +115,38 @@ pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
     host::store(target, value)
 }
 
+/// [`store`] if `number` is below `count`, as signed numbers. It never becomes a branch, and the comparison is its predicate.
+///
+/// # Safety
+///
+/// As for [`store`], if the condition holds.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn store_below(number: i32, count: i32, target: *mut f32, value: f32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the pointer if the condition holds.
+    unsafe {
+        core::arch::asm!(
+            "{{",
+            ".reg .pred below;",
+            ".reg .u64 address;",
+            "setp.lt.s32 below, {number}, {count};",
+            "cvta.to.global.u64 address, {target};",
+            "@below st.global.f32 [address], {value};",
+            "}}",
+            number = in(reg32) number,
+            count = in(reg32) count,
+            target = in(reg64) target,
+            value = in(reg32) value,
+            options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if number < count {
+        host::store(target, value);
+    }
+}
+
 /// [`load`] for a 32-bit address in shared memory; [`SharedPtr::load`](crate::shared::SharedPtr::load) is its face.
 ///
 /// # Safety
@@ -130,6 +162,40 @@ pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::load_shared(address)
+}
+
+/// [`load_shared`] if `number` is below `count`, as signed numbers, and else zero without an access;
+/// [`SharedPtr::load_below`](crate::shared::SharedPtr::load_below) is its face.
+///
+/// # Safety
+///
+/// As for [`load`], of shared memory, if the condition holds.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) unsafe fn load_shared_below(number: i32, count: i32, address: u32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let value: f32;
+        // SAFETY: the caller vouches for the address if the condition holds.
+        unsafe {
+            core::arch::asm!(
+                "{{",
+                ".reg .pred below;",
+                "setp.lt.s32 below, {number}, {count};",
+                "mov.f32 {value}, 0f00000000;",
+                "@below ld.shared.f32 {value}, [{address}];",
+                "}}",
+                number = in(reg32) number,
+                count = in(reg32) count,
+                address = in(reg32) address,
+                value = out(reg32) value,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        value
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if number < count { host::load_shared(address) } else { 0.0 }
 }
 
 /// [`store`] for a 32-bit address in shared memory; [`SharedPtr::store`](crate::shared::SharedPtr::store) is its face.

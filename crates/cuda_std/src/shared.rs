@@ -84,6 +84,22 @@ impl<T: Transfer> SharedPtr<T> {
     }
 }
 
+impl SharedPtr<f32> {
+    /// Reads the value if `number` is below `count`, as signed numbers; otherwise it is zero, without an access. It never becomes a
+    /// branch, so the loads of an unrolled loop stay together.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](Self::load), if the condition holds.
+    #[inline(always)]
+    #[must_use]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn load_below(self, number: i32, count: i32) -> f32 {
+        // SAFETY: the caller vouches for the address if the condition holds.
+        unsafe { mem::load_shared_below(number, count, self.address) }
+    }
+}
+
 /// The alignment of the dynamic part: what bulk copies of swizzled tiles ask for.
 pub const DYNAMIC_ALIGN: u32 = 1024;
 

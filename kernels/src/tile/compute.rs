@@ -29,20 +29,37 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     run: &Run,
 ) {
     let halved = run.flags >> Run::HALVED_SHIFT;
+    let is = |neighbours: u16, taps: u16| {
+        (run.neighbours, run.taps) == (neighbours, taps) && has_kind(t, Run::whole_kind(neighbours, taps))
+    };
     // SAFETY: the caller's promise.
     unsafe {
         if SLOTS.is_multiple_of(2) && halved != 0 {
             return multiply_halves::<BLOCKS, SLOTS, SPLIT>(t, accumulators, staged, run, halved);
         }
-        match (run.neighbours, run.taps) {
-            (1, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, WHOLE>(t, accumulators, staged, run),
-            (2, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, WHOLE>(t, accumulators, staged, run),
-            (_, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, WHOLE>(t, accumulators, staged, run),
-            (1, _) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 3, WHOLE>(t, accumulators, staged, run),
-            (2, _) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 3, WHOLE>(t, accumulators, staged, run),
-            (_, _) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 3, WHOLE>(t, accumulators, staged, run),
+        match () {
+            () if is(1, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, WHOLE>(t, accumulators, staged, run),
+            () if is(2, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, WHOLE>(t, accumulators, staged, run),
+            () if is(3, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, WHOLE>(t, accumulators, staged, run),
+            () if is(1, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 3, WHOLE>(t, accumulators, staged, run),
+            () if is(2, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 3, WHOLE>(t, accumulators, staged, run),
+            () if is(3, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 3, WHOLE>(t, accumulators, staged, run),
+            () => cuda_std::trap(),
         }
     }
+}
+
+/// Whether there are runs of a kind. Where that is a constant, the code for other kinds goes.
+#[inline(always)]
+fn has_kind(t: &Tiling, kind: u32) -> bool {
+    t.run_kinds >> kind & 1 == 1
+}
+
+/// Whether a lane's two positions are neighbours, the first one at an even word. It is a constant where it is the same for all runs.
+#[inline(always)]
+fn is_aligned(t: &Tiling, run: &Run) -> bool {
+    let is_any = |bit: u32| t.run_kinds & bit != 0;
+    is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
 }
 
 /// Adds the products of a run whose slots are halved, in the way of that number.
@@ -57,13 +74,14 @@ unsafe fn multiply_halves<const BLOCKS: usize, const SLOTS: usize, const SPLIT: 
     // SAFETY: the caller's promise.
     unsafe {
         match halved {
-            1 => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, 1>(t, accumulators, staged, run),
-            2 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 2>(t, accumulators, staged, run),
-            3 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 3>(t, accumulators, staged, run),
-            4 => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 4>(t, accumulators, staged, run),
-            5 => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 5>(t, accumulators, staged, run),
-            6 => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 6>(t, accumulators, staged, run),
-            _ => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 7>(t, accumulators, staged, run),
+            1 if has_kind(t, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, 1>(t, accumulators, staged, run),
+            2 if has_kind(t, 2) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 2>(t, accumulators, staged, run),
+            3 if has_kind(t, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 3>(t, accumulators, staged, run),
+            4 if has_kind(t, 4) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 4>(t, accumulators, staged, run),
+            5 if has_kind(t, 5) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 5>(t, accumulators, staged, run),
+            6 if has_kind(t, 6) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 6>(t, accumulators, staged, run),
+            7 if has_kind(t, 7) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 7>(t, accumulators, staged, run),
+            _ => cuda_std::trap(),
         }
     }
 }
@@ -149,7 +167,7 @@ unsafe fn row_by_row<
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
     let fresh = accumulators.are_empty();
-    let aligned = run.flags & Run::ALIGNED != 0;
+    let aligned = is_aligned(t, run);
     let mut row = input;
     // SAFETY: the caller's promise.
     unsafe {
@@ -207,7 +225,7 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let fresh = accumulators.are_empty();
-    let aligned = run.flags & Run::ALIGNED != 0;
+    let aligned = is_aligned(t, run);
     let mut row = input;
     // SAFETY: the caller's promise.
     unsafe {

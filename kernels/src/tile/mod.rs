@@ -51,7 +51,7 @@ use place::{PassHead, Place, jobs};
 use ring::Ring;
 pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
 use stage::Operands;
-pub use store::QUAD;
+pub use store::LINE_BYTES;
 use store::{Located, Target};
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
@@ -113,22 +113,19 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     let fragment = Fragment::new(t);
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     let mut located = Located::NOTHING;
+    let mut is_first = true;
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         for job in jobs(t) {
-            let target = |job| Target { t, tables: operands.tables, bias, output, place: Place::new(t, job) };
+            let target = |job| Target { t, tables: operands.tables, bias, output, place: Place::new(t, job), is_first };
             target(job).locate(&mut located);
             let pass = PassHead::load(t, operands.tables, Place::new(t, job).pass);
-            if pass.chunks == 0 {
-                target(job).store_biases();
-                continue;
-            }
             let mut sums = Sums::ZERO;
             // The run that is on its way while the one before is computed. There is an entry even if there is no such run.
             let mut number = pass.first_run;
             let mut next = load_run(t, operands.tables, number);
-            for _ in 0..t.stages {
+            for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 inputs.await_full();
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
@@ -164,11 +161,12 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             // Found again, not kept in registers meanwhile.
             let target = target(hint::opaque(job));
             if SPLIT {
-                target.store(&sums);
+                target.store(&sums, pass.chunks > 0);
             } else {
-                target.store(&accumulators);
+                target.store(&accumulators, pass.chunks > 0);
                 accumulators.empty();
             }
+            is_first &= pass.chunks == 0;
         }
     }
 }

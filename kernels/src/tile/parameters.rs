@@ -45,10 +45,22 @@ pub struct Tiling {
     pub halo_y: Divisor,
     /// Staged input slices of a sample.
     pub halo_z: Divisor,
-    /// Places of a pass that are neighbours in an output row.
-    pub interleaved: Divisor,
+    /// Lines of a place of a team: the rows of the box that its positions are in.
+    pub segments: Divisor,
+    /// Lines of an output channel of a team: those of all places of a pass.
+    pub lines: Divisor,
+    /// Output words from one word of a line to the next: 1, unless phases along x are in different passes.
+    pub line_step: Divisor,
+    /// Words of a line for each position: all phases along x, or one if they are in different passes.
+    pub line_phases: Divisor,
+    /// Phases along x that share the columns.
+    pub columns_x: Divisor,
+    /// Of the computed phases along x, which of a position's words of a line each one is: a byte for each. Of no meaning if all have taps.
+    pub line_words: [u64; 2],
     /// Phases that share the columns of the matrix, a block of eight at a time; 1 if they lie close together.
     pub column_phases: Divisor,
+    /// Blocks of columns that are staged for output at a time: a multiple of the phases that share the columns.
+    pub slice_blocks: Divisor,
     /// Blocks, as a divisor. Each does one job after the other.
     pub workers: Divisor,
     /// Elements of one input channel.
@@ -117,26 +129,46 @@ pub struct Tiling {
     pub input_start: u32,
     /// Where the staged weights begin.
     pub weight_start: u32,
-    /// Where the places of the teams' outputs begin.
-    pub places_start: u32,
+    /// Where the tables of the teams' lines begin.
+    pub lines_start: u32,
     /// Where the biases of the teams' channels begin.
     pub bias_start: u32,
     /// Where the staged outputs of the teams begin.
     pub output_start: u32,
     /// Bytes of a team's staged output.
     pub output_bytes: u32,
-    /// Places of a pass: what it writes for each position.
+    /// Places of a pass: output rows, as a position counts them, or elements of them if phases along x are in different passes.
     pub places: u32,
-    /// Blocks of columns that are staged for output at a time, a multiple of the phases that share the columns.
-    pub slice_blocks: u32,
-    /// Words from one slot of a staged output to the next, in a quad of channels.
-    pub slot_words: u32,
-    /// Words from one of the phases that share the columns to the next, in a quad of channels.
-    pub phase_words: u32,
-    /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
-    pub quad_words: u32,
-    /// What lanes store straight from the product, if the output is aligned: [`Tiling::STAGED`] and what follows it.
-    pub direct: u32,
+    /// Slices of the output, which are staged one after the other.
+    pub slices: u32,
+    /// Output channels of a slice.
+    pub slice_channels: u32,
+    /// Phases of columns that lie close together, otherwise 0.
+    pub close_phases: u32,
+    /// Slots of a row: two if they are halves of its phases along x.
+    pub halves: u32,
+    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
+    pub row_lines: u32,
+    /// Words from one output channel of a staged output to the next.
+    pub staged_channel_words: u32,
+    /// Of the words that a line has for each position, a bit for those that have no taps.
+    pub line_gaps: u32,
+    /// Lanes that store a line together, a power of two.
+    pub line_lanes: u32,
+    /// Groups of so many lanes that share the channels of a line, if lines are few; at least one.
+    pub line_crews: u32,
+    /// Words from where the first lane of a line begins to the end of the longest one, at most.
+    pub line_reach: u32,
+    /// Words of a line that a lane loads before it stores them: 3 to 5.
+    pub line_words_at_once: u32,
+    /// A bit for each kind of run that there is: see [`Run::kind`]. Where this is a constant, the code for the others goes.
+    pub run_kinds: u32,
+    /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
+    pub held: u32,
+    /// Whether lanes store that straight from the product, if the output is aligned.
+    pub is_direct: u32,
+    /// Words from one row to the next in a staged output channel.
+    pub row_words: u32,
     /// Rows of a pass in the table.
     pub pass_rows: u32,
     /// The first row of the table of chunks.
@@ -152,16 +184,16 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Nothing: the product goes through shared memory.
-    pub const STAGED: u32 = 0;
+    /// Two words, and between them those of other phases.
+    pub const ONE_PHASE: u32 = 0;
 
-    /// Two words: the two positions that a lane has.
+    /// Two words side by side: the two positions that a lane has.
     pub const PAIRS: u32 = 1;
 
-    /// Four words: two phases of either position, which are neighbours in the columns.
+    /// Four words side by side: two phases of either position, which are neighbours in the columns.
     pub const QUADS: u32 = 2;
 
-    /// Four words: two phases of either position, which are those of an even slot and of the odd one that follows.
+    /// Four words side by side: two phases of either position, which are those of an even slot and of the odd one that follows.
     pub const QUADS_OF_HALVES: u32 = 3;
 }
 
@@ -183,21 +215,21 @@ pub struct Pass {
     pub padding: u32,
 }
 
-/// What a pass writes for each position: an output element of some phase.
+/// What a pass writes for each row of positions: neighbouring output elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct OutputPlace {
-    /// Where it lies for position 0, outermost first.
+    /// Where the first one lies for position 0, outermost first.
     pub origin: [u32; 3],
-    /// Where the value of row 0 is staged, in words. Or [`OutputPlace::BIAS`], or [`OutputPlace::NONE`].
+    /// Where its values are staged, in words. Or [`OutputPlace::BIAS`], or [`OutputPlace::NONE`].
     pub source: u32,
 }
 
 impl OutputPlace {
-    /// The element has no taps: its value is the bias.
+    /// The elements have no taps: their value is the bias.
     pub const BIAS: u32 = u32::MAX - 1;
 
-    /// There is no such element.
+    /// There are no such elements.
     pub const NONE: u32 = u32::MAX;
 }
 
@@ -251,8 +283,29 @@ impl Run {
     /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
     pub const PROMOTES: u16 = 8;
 
+    /// In the kinds of runs that there are: some are aligned.
+    pub const SOME_ALIGNED: u32 = 1 << 30;
+
+    /// Some are not.
+    pub const SOME_UNALIGNED: u32 = 1 << 31;
+
     /// Where the number of the way begins in which the slots are halved, which is one more than its index in [`HALVES`]; 0 if they are not.
     pub const HALVED_SHIFT: u16 = 8;
+
+    /// Its kind: the ways in which slots are halved come first, from 1, then those of runs whose slots are not, by taps along the axis of rows and
+    /// neighbours.
+    pub fn kind(&self) -> u32 {
+        match self.flags >> Self::HALVED_SHIFT {
+            0 => Self::whole_kind(self.neighbours, self.taps),
+            halved => u32::from(halved),
+        }
+    }
+
+    /// The kind of a run whose slots are not halved.
+    #[inline(always)]
+    pub(super) fn whole_kind(neighbours: u16, taps: u16) -> u32 {
+        8 + u32::from(taps) * 4 + u32::from(neighbours)
+    }
 }
 
 /// Rows of a table entry.

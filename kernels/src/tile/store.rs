@@ -1,14 +1,16 @@
 //! Storing: where the elements of a job lie in the output, and by which of two ways they get there.
 //!
-//! What a lane holds of the product are neighbouring elements of an output row. Where those are aligned, it stores them itself (`direct`).
-//! Elsewhere they go through shared memory, so that lanes store neighbouring elements (`staged`).
+//! What a lane holds of the product are neighbouring elements of an output row. Where rows begin and end with sectors of the memory, it stores
+//! them itself (`direct`). Elsewhere they go through shared memory, so that lanes write whole sectors of a line (`staged`).
 //!
-//! Where elements lie is the same for every channel. Each team looks it up in a table in shared memory: for each element its offset in
-//! the output, and which staged words have its values. The table is made for the first job, and again where a tile differs.
+//! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job.
 
 mod direct;
 mod staged;
 
+use core::ops::Range;
+
+use bytemuck::{Pod, Zeroable};
 use cuda_std::{
     hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
@@ -20,10 +22,8 @@ use super::{
     multiply::Product,
     parameters::{OutputPlace, Tiling},
     place::{PassHead, Place},
-    unrolled::unrolled,
 };
 use crate::index::Index;
-pub use staged::QUAD;
 
 /// Where a job's outputs go.
 pub(super) struct Target<'a> {
@@ -32,41 +32,50 @@ pub(super) struct Target<'a> {
     pub(super) bias: *const f32,
     pub(super) output: *mut f32,
     pub(super) place: Place,
+    /// Whether it is the first job of the block that stores a product.
+    pub(super) is_first: bool,
 }
 
-/// In the table of elements, as the offset: the element does not exist.
-const NOWHERE: u32 = u32::MAX;
+/// What a team writes of an output row, for every channel.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Line {
+    /// Where in a channel it begins, counted from where the tile begins.
+    offset: u32,
+    /// Where its values are staged, in words; or [`OutputPlace::BIAS`].
+    source: u32,
+    /// Its words: none if there is no such row.
+    words: u32,
+    /// Zero.
+    padding: u32,
+}
 
-/// In the table of elements, as the staged words: there are none, the values are the biases.
-const ONLY_BIAS: u32 = u32::MAX;
-
-/// A place that a pass does not have.
-const ABSENT: OutputPlace = OutputPlace { origin: [0; 3], source: OutputPlace::NONE };
-
-/// What a team's table of elements is for: a pass, and at which edges of the output. Tiles that are alike in these have the same elements,
+/// What a team's table of lines is for: a pass, and at which edges of the output. Tiles that are alike in these have the same lines,
 /// counted from where they begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Located(u32);
 
 impl Located {
-    /// Nothing has been looked up, and no biases.
+    /// Nothing has been found, and no biases.
     pub(super) const NOTHING: Self = Self(u32::MAX);
 }
 
+/// Bytes of an entry of the table of lines.
+pub const LINE_BYTES: u32 = size_of::<Line>() as u32;
+
 impl Target<'_> {
-    /// Looks up where the elements of a channel lie, and the biases of the tile's channels.
+    /// Finds the lines of the job, and the biases of the tile's channels, unless they are there.
     ///
     /// # Safety
     /// All threads of the team come here together.
     #[inline(always)]
     pub(super) unsafe fn locate(&self, located: &mut Located) {
-        let (team, thread) = Self::team();
-        let all_have_the_same_channels = self.t.channel_tiles.value() * self.t.groups.value() == 1;
+        let all_have_the_same_channels = self.t.channel_tiles.value() as u32 == 1 && self.t.groups.value() as u32 == 1;
         let has_biases = all_have_the_same_channels && *located != Located::NOTHING;
         let now = self.located();
-        let has_elements = *located == now;
+        let has_lines = *located == now;
         *located = now;
-        if has_biases && has_elements {
+        if has_biases && has_lines {
             return;
         }
         // SAFETY: the caller's promise. Barriers lie before and behind: nobody reads what is for the job before any more, or what is for
@@ -74,16 +83,16 @@ impl Target<'_> {
         unsafe {
             self.sync_team();
             if !has_biases {
-                self.load_biases(team, thread);
+                self.load_biases();
             }
-            if !has_elements {
-                self.fill_elements(team, thread);
+            if !has_lines {
+                self.find_lines();
             }
             self.sync_team();
         }
     }
 
-    /// What the tile's elements depend on: a bit for each axis along which some of them do not exist, and the pass.
+    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, and the pass.
     #[inline(always)]
     fn located(&self) -> Located {
         let t = self.t;
@@ -96,7 +105,8 @@ impl Target<'_> {
 
     /// Brings the biases of the tile's channels to shared memory.
     #[inline(always)]
-    unsafe fn load_biases(&self, team: u32, thread: u32) {
+    unsafe fn load_biases(&self) {
+        let (team, thread) = Self::team();
         let close = self.t.close_channels;
         // A power of two.
         let channel = self.place.first_channel + if close > 0 { thread & (close - 1) } else { thread };
@@ -110,69 +120,68 @@ impl Target<'_> {
         }
     }
 
-    /// Fills the table of elements: for each place of the pass, what its rows of the product are, with interleaved places in turn.
+    /// Fills the table of lines: by place of the pass, then by row of the box.
     #[inline(always)]
-    unsafe fn fill_elements(&self, team: u32, thread: u32) {
-        let interleaved = self.t.interleaved.value() as u32;
-        let lines = TEAM_ROWS * interleaved;
-        let mut line = thread;
-        while line < lines {
-            let (row, neighbour) = line.divide(self.t.interleaved);
-            let position = self.position(team * TEAM_ROWS + row);
-            let mut element = self.elements(team).add(line);
-            let mut number = neighbour;
-            while number < self.t.places {
-                let load = |place: u32| {
-                    if place < self.t.places {
-                        // SAFETY: the table has such a pass, and a pass has that many places.
-                        unsafe { PassHead::output(self.t, self.tables, self.place.pass, place) }
-                    } else {
-                        ABSENT
-                    }
-                };
-                // On their way together.
-                let places = [0, 1, 2, 3].map(|next| load(number + next * interleaved));
-                unrolled!(NEXT in 0..4, at most 4 => {
-                    if number < self.t.places {
-                        let place = places[NEXT % 4];
-                        let word = match place.source {
-                            OutputPlace::BIAS => ONLY_BIAS,
-                            first => first.wrapping_add(row * QUAD),
-                        };
-                        // SAFETY: the table of elements has an entry for each place and row.
-                        unsafe { element.store([self.offset(&place, position), word]) };
-                    }
-                    number += interleaved;
-                    element = element.add(lines);
-                });
-            }
-            line += TEAM_THREADS;
-        }
-    }
-
-    /// The output position of a row of the product for the first phase, and its sample, counted from where the tile begins. Rows
-    /// without a position get one beyond all samples.
-    #[inline(always)]
-    fn position(&self, row: u32) -> [u32; 4] {
+    unsafe fn find_lines(&self) {
         let t = self.t;
-        let (line, x) = row.divide(t.box_x);
-        let (slice, y) = line.divide(t.box_y);
-        let (n, z) = slice.divide(t.box_z);
-        let n = if row < t.positions { n } else { t.batch };
-        [n, z * t.step_z * t.stride[0], y * t.step_y * t.stride[1], x * t.stride[2]]
+        let (team, thread) = Self::team();
+        let lines = t.lines.value() as u32;
+        let mut number = thread;
+        while number < lines {
+            let (place, segment) = number.divide(t.segments);
+            // SAFETY: the table has such a pass, and such a place of it; that of lines has an entry for each.
+            unsafe {
+                let place = PassHead::output(t, self.tables, self.place.pass, place);
+                self.lines(team).add(number).cast().store(bytemuck::cast::<Line, [u32; 4]>(self.line(&place, segment)));
+            }
+            number += TEAM_THREADS;
+        }
     }
 
-    /// Where in a channel the element of a place and a position is, counted from where the tile begins.
+    /// The line of a place in number `segment` of the rows of the box that the team's positions are in.
     #[inline(always)]
-    fn offset(&self, output: &OutputPlace, [n, z, y, x]: [u32; 4]) -> u32 {
-        let [z, y, x] = [z + output.origin[0], y + output.origin[1], x + output.origin[2]];
+    fn line(&self, place: &OutputPlace, segment: u32) -> Line {
+        let t = self.t;
+        let (row, positions) = self.segment(segment);
+        let (slice, y) = row.divide(t.box_y);
+        let (n, z) = slice.divide(t.box_z);
+        let skipped = positions.start - row * t.box_x.value() as u32;
+        let z = z * t.step_z * t.stride[0] + place.origin[0];
+        let y = y * t.step_y * t.stride[1] + place.origin[1];
+        let x = skipped * t.stride[2] + place.origin[2];
         let [first_z, first_y, first_x] = self.origin();
-        let [depth, height, width] = self.t.output;
-        let inside = first_z + z < depth && first_y + y < height && first_x + x < width;
-        if output.source == OutputPlace::NONE || !inside || self.place.sample + n >= self.t.batch {
-            return NOWHERE;
+        let [depth, height, width] = t.output;
+        let exists = place.source != OutputPlace::NONE
+            && positions.start < positions.end
+            && self.place.sample + n < t.batch
+            && first_z + z < depth
+            && first_y + y < height
+            && first_x + x < width;
+        let phases = t.line_phases.value() as u32;
+        let words = || {
+            let (whole, rest) = (width - first_x - x).divide(t.line_step);
+            (whole + u32::from(rest > 0)).min((positions.end - positions.start) * phases)
+        };
+        let source = match place.source {
+            OutputPlace::BIAS => OutputPlace::BIAS,
+            first => first.wrapping_add((positions.start % TEAM_ROWS) * phases),
+        };
+        Line {
+            offset: n * t.output_sample as u32 + (z * height + y) * width + x,
+            source,
+            words: if exists { words() } else { 0 },
+            padding: 0,
         }
-        n * self.t.output_sample as u32 + (z * height + y) * width + x
+    }
+
+    /// A row of the box, the team's number `segment`, and those of its positions that are the team's.
+    #[inline(always)]
+    fn segment(&self, segment: u32) -> (u32, Range<u32>) {
+        let (team, _) = Self::team();
+        let box_x = self.t.box_x.value() as u32;
+        let (first, end) = (team * TEAM_ROWS, self.t.positions.min((team + 1) * TEAM_ROWS));
+        let row = first.divide(self.t.box_x).0 + segment;
+        (row, first.max(row * box_x)..end.min((row + 1) * box_x))
     }
 
     /// Where in the output the tile begins.
@@ -181,21 +190,27 @@ impl Target<'_> {
         [0, 1, 2].map(|axis| self.place.origin[axis] * self.t.stride[axis])
     }
 
-    /// Stores the product of the team.
+    /// Stores the product of the team, or the biases where the pass has no taps.
     ///
     /// # Safety
-    /// All threads of the team come here together, with a complete product; the elements have been looked up, and are the block's own.
+    /// All threads of the team come here together, with a complete product if there is one; the lines have been found, and are the block's own.
     #[inline(always)]
-    pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(&self, product: &impl Product<BLOCKS, SLOTS>) {
+    pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
+        &self,
+        product: &impl Product<BLOCKS, SLOTS>,
+        has_product: bool,
+    ) {
         // The host knows the alignment of the rows to each other, not that of the first one.
         let is_aligned = |words: usize| self.output.addr().is_multiple_of(4 * words);
+        let held = hint::opaque(self.t.held);
+        let is_direct = has_product && hint::opaque(self.t.is_direct) != 0;
         // SAFETY: the caller's promise; the host's word for the rows.
         unsafe {
-            match self.t.direct {
-                Tiling::PAIRS if is_aligned(2) => self.store_pairs(product),
-                Tiling::QUADS if is_aligned(4) => self.store_quads(product),
-                Tiling::QUADS_OF_HALVES if is_aligned(4) => self.store_quads_of_halves(product),
-                _ => self.store_staged(product),
+            match held {
+                Tiling::PAIRS if is_direct && is_aligned(2) => self.store_pairs(product),
+                Tiling::QUADS if is_direct && is_aligned(4) => self.store_quads(product),
+                Tiling::QUADS_OF_HALVES if is_direct && is_aligned(4) => self.store_quads_of_halves(product),
+                _ => self.store_staged(product, has_product),
             }
         }
     }
@@ -237,10 +252,10 @@ impl Target<'_> {
         unsafe { thread::sync_named(STORE + team, TEAM_THREADS) };
     }
 
-    /// The table of a team's elements: offset and staged word.
+    /// The table of a team's lines.
     #[inline(always)]
-    fn elements(&self, team: u32) -> SharedPtr<[u32; 2]> {
-        dynamic_shared_mem::<[u32; 2]>().add(self.t.places_start / 8 + team * self.t.places * TEAM_ROWS)
+    fn lines(&self, team: u32) -> SharedPtr<Line> {
+        dynamic_shared_mem::<Line>().add(self.t.lines_start / 16 + team * self.t.lines.value() as u32)
     }
 
     /// The biases of a team's channels.

@@ -72,7 +72,7 @@ impl<const D: usize> Bench for GpuBench<'_, D> {
     }
 
     fn ready(&mut self, way: Way) -> Result<Self::Ready, Error> {
-        let plan = Plan::prepared(self.device, self.problem, way)?;
+        let plan = Plan::prepared(self.device, self.problem, way, false)?;
         let weight = plan.pack_weight(&self.stream, &self.weight)?;
         Ok((plan, weight))
     }

@@ -102,7 +102,8 @@ impl Autotune {
         self
     }
 
-    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case.
+    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case. Candidates are measured as they are, and only
+    /// the fastest one is compiled for the plan, if the options say so.
     ///
     /// # Errors
     /// As [`Plan::new`]; [`CudaError::OutOfMemory`](super::CudaError::OutOfMemory) if the scratch memory does not fit beside what the
@@ -118,9 +119,10 @@ impl Autotune {
         let mut ways = algorithm::ways(options.algorithm, &task)?;
         let case = Case::new(Gpu::of(device), options.algorithm, &task);
         if let Some(index) = self.known(&case, &ways).or_else(|| only_way(&problem, &ways)) {
-            return Plan::prepared(device, problem, ways.swap_remove(index));
+            return Plan::prepared(device, problem, ways.swap_remove(index), !options.generic);
         }
         let plan = self.fastest(device, problem, ways)?;
+        let plan = if options.generic { plan } else { plan.specialised()? };
         self.decisions.insert(case, Choice::of(plan.algorithm(), &plan.describe()));
         Ok(plan)
     }

@@ -9,7 +9,7 @@ use cuda_std::{
     shared::SharedPtr,
 };
 
-use super::{NOWHERE, Target};
+use super::{Line, Target};
 use crate::{
     index::Index,
     tile::{TEAM_ROWS, multiply::Product, unrolled::unrolled},
@@ -17,9 +17,11 @@ use crate::{
 
 /// Where a lane stores its two channels of a block of columns.
 struct Lane {
-    /// Where its first element of a channel is looked up, for slot 0; those of the other slots follow at a distance.
-    elements: SharedPtr<[u32; 2]>,
-    slot_distance: u32,
+    /// The line that it is in, for slot 0; those of the other rows follow at a distance.
+    lines: SharedPtr<Line>,
+    row_distance: u32,
+    /// Its first word there.
+    first: u32,
     /// The two channels.
     channels: [*mut f32; 2],
     /// Whether they exist.
@@ -39,15 +41,14 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
+        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
         unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-            if (BLOCK as u32) < self.t.used_blocks {
+            if (BLOCK as u32) < used_blocks {
                 // SAFETY: the caller's promise; the block is used, the product complete.
                 unsafe {
-                    let lane = self.lane(output, BLOCK as u32, 1);
-                    let [left, right] = lane.biases;
+                    let lane = self.lane(&row, output, BLOCK as u32);
                     unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                        lane.store(SLOT as u32, [[a + left, c + left], [b + right, d + right]]);
+                        lane.store_pairs(SLOT as u32, product.values::<SLOT, BLOCK>());
                     });
                 }
             }
@@ -64,20 +65,15 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
+        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
         unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
             const NEXT: usize = BLOCK + 1;
-            if BLOCK.is_multiple_of(2) && NEXT < BLOCKS && (NEXT as u32) < self.t.used_blocks {
+            if BLOCK.is_multiple_of(2) && NEXT < BLOCKS && (NEXT as u32) < used_blocks {
                 // SAFETY: the caller's promise; both blocks are used, the product complete.
                 unsafe {
-                    let lane = self.lane(output, BLOCK as u32, 2);
-                    let [left, right] = lane.biases;
+                    let lane = self.lane(&row, output, BLOCK as u32);
                     unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                        let [e, f, g, h] = product.values::<SLOT, NEXT>();
-                        lane.store(SLOT as u32, [
-                            [a + left, e + left, c + left, g + left],
-                            [b + right, f + right, d + right, h + right],
-                        ]);
+                        lane.store_quads(SLOT as u32, product.values::<SLOT, BLOCK>(), product.values::<SLOT, NEXT>());
                     });
                 }
             }
@@ -94,21 +90,17 @@ impl Target<'_> {
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
+        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
         unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-            if (BLOCK as u32) < self.t.used_blocks {
+            if (BLOCK as u32) < used_blocks {
                 // SAFETY: the caller's promise; the block is used, the product complete.
                 unsafe {
-                    let lane = self.lane_of_halves(output, BLOCK as u32);
-                    let [left, right] = lane.biases;
+                    let lane = self.lane(&row, output, BLOCK as u32);
                     unrolled!(SLOT in 0..SLOTS, at most 8 => {
                         const NEXT: usize = SLOT + 1;
                         if SLOT.is_multiple_of(2) && NEXT < SLOTS {
-                            let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                            let [e, f, g, h] = product.values::<NEXT, BLOCK>();
-                            lane.store(SLOT as u32, [
-                                [a + left, e + left, c + left, g + left],
-                                [b + right, f + right, d + right, h + right],
-                            ]);
+                            let slots = SLOT as u32 / 2;
+                            lane.store_quads(slots, product.values::<SLOT, BLOCK>(), product.values::<NEXT, BLOCK>());
                         }
                     });
                 }
@@ -116,39 +108,42 @@ impl Target<'_> {
         });
     }
 
-    /// As [`lane`](Self::lane), where the two phases along x are in slots.
-    ///
-    /// # Safety
-    /// As [`lane`](Self::lane).
+    /// The lane's row, and its first word there.
     #[inline(always)]
-    unsafe fn lane_of_halves(&self, output: *mut f32, block: u32) -> Lane {
+    fn lane_row(&self) -> LaneRow {
         let (team, thread) = Self::team();
-        let (_, phase) = hint::opaque(block).divide(self.t.column_phases);
-        // SAFETY: the caller's promise.
-        let lane = unsafe { self.lane(output, block, 1) };
-        let first = (2 * phase * TEAM_ROWS) + 2 * Self::first_row(thread);
-        Lane { elements: self.elements(team).add(first), ..lane }
+        let first = team * TEAM_ROWS;
+        let position = first + Self::first_row(thread);
+        // Rows of the product without a position have no words of a line.
+        let exists = position < self.t.positions;
+        let (row, x) = if exists { position } else { first }.divide(self.t.box_x);
+        let segment = row - first.divide(self.t.box_x).0;
+        // The first row begins where the team does.
+        let x = if segment == 0 { position - first } else { x };
+        LaneRow { segment, first: if exists { x * self.t.line_phases.value() as u32 } else { u32::MAX } }
     }
 
-    /// Where this lane stores the columns of a block, and of those that follow for the other `phases` along x. `output` is the tile's.
+    /// Where this lane stores the columns of a block. `output` is the tile's.
     ///
     /// # Safety
-    /// The elements and the biases have been looked up; the tile has such a block.
+    /// The lines and the biases have been found; the tile has such a block.
     #[inline(always)]
-    unsafe fn lane(&self, output: *mut f32, block: u32, phases: u32) -> Lane {
+    unsafe fn lane(&self, row: &LaneRow, output: *mut f32, block: u32) -> Lane {
         let t = self.t;
         let (team, thread) = Self::team();
-        let row = Self::first_row(thread);
         // Found again for each job, not kept in registers meanwhile.
         let (group, phase) = hint::opaque(block).divide(t.column_phases);
+        let (line, _) = phase.divide(t.columns_x);
         let first = group * 8 + thread % 4 * 2;
         let channels = self.channels_from(0);
         let place = output.wrapping_add(first as usize * t.output_plane as usize);
         // SAFETY: a team has biases for all channels of the tile.
         let biases = unsafe { self.biases(team).add(first).cast::<[f32; 2]>().load() };
+        let segments = t.segments.value() as u32;
         Lane {
-            elements: self.elements(team).add(phase * TEAM_ROWS + row * phases),
-            slot_distance: t.column_phases.value() as u32 * TEAM_ROWS,
+            lines: self.lines(team).add(line * segments + row.segment),
+            row_distance: t.row_lines * segments,
+            first: row.first,
             channels: [place, place.wrapping_add(t.output_plane as usize)],
             exist: [first < channels, first + 1 < channels],
             biases,
@@ -156,21 +151,54 @@ impl Target<'_> {
     }
 }
 
+/// Where a lane's two positions are.
+struct LaneRow {
+    /// The row of the box, counted from the team's first one.
+    segment: u32,
+    /// The first position's word in the line there; beyond all lines if there is no position.
+    first: u32,
+}
+
 impl Lane {
-    /// Stores the values of a slot, by channel.
+    /// Stores two positions of a row, by channel.
     ///
     /// # Safety
-    /// The elements have been looked up, and are the block's own; they are aligned as `T` is.
+    /// As [`store`](Self::store).
     #[inline(always)]
-    unsafe fn store<T: Transfer>(&self, slot: u32, values: [T; 2]) {
+    unsafe fn store_pairs(&self, row: u32, [a, b, c, d]: [f32; 4]) {
+        let [left, right] = self.biases;
+        // SAFETY: the caller's promise.
+        unsafe { self.store(row, [[a + left, c + left], [b + right, d + right]]) };
+    }
+
+    /// Stores two positions of a row that have two phases each, by channel.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[inline(always)]
+    unsafe fn store_quads(&self, row: u32, [a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) {
+        let [left, right] = self.biases;
+        let values = [[a + left, e + left, c + left, g + left], [b + right, f + right, d + right, h + right]];
+        // SAFETY: the caller's promise.
+        unsafe { self.store(row, values) };
+    }
+
+    /// Stores the values of a row, by channel.
+    ///
+    /// # Safety
+    /// The lines have been found, and are the block's own; the lane's words are aligned as `T` is, and all or none of them exist.
+    #[inline(always)]
+    unsafe fn store<T: Transfer>(&self, row: u32, values: [T; 2]) {
         // SAFETY: the caller's promise.
         unsafe {
-            let [offset, _] = self.elements.add(slot * self.slot_distance).load();
-            let [left, right] = self.channels.map(|channel| channel.wrapping_add(offset as usize).cast());
-            if offset != NOWHERE && self.exist[0] {
+            let line: Line = bytemuck::cast(self.lines.add(row * self.row_distance).cast::<[u32; 4]>().load());
+            let place = line.offset.wrapping_add(self.first) as usize;
+            let [left, right] = self.channels.map(|channel| channel.wrapping_add(place).cast());
+            let exists = self.first < line.words;
+            if exists && self.exist[0] {
                 mem::store(left, values[0]);
             }
-            if offset != NOWHERE && self.exist[1] {
+            if exists && self.exist[1] {
                 mem::store(right, values[1]);
             }
         }

@@ -1,23 +1,28 @@
-//! Storing by way of shared memory: a team stages some channels at a time, then its lanes store neighbouring elements of an output row.
+//! Storing by way of shared memory: a team stages some channels at a time, each line of them as it lies in the output, then its warps store the
+//! lines.
 //!
-//! Four channels of an element, a quad, lie together: a lane that stores it takes them at once.
+//! A sector of the memory that is written in pieces costs several times as much as one that is written whole, and lines begin anywhere. So lanes
+//! begin where lines of the cache do, before the first word of a line if need be, and only the ends of a line are pieces. What a word costs is
+//! instructions: there are three for each, one to load it, one to store it and a comparison, because a line ends somewhere.
 
 use cuda_std::{
-    mem,
+    hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
-use super::{NOWHERE, ONLY_BIAS, Target};
+use super::{Line, Target};
 use crate::{
     index::Index,
-    tile::{TEAM_ROWS, TEAM_THREADS, multiply::Product, unrolled::unrolled},
+    tile::{
+        TEAM_ROWS, TEAM_THREADS,
+        multiply::Product,
+        parameters::{OutputPlace, Tiling},
+        unrolled::unrolled,
+    },
 };
 
-/// Channels of a quad.
-pub const QUAD: u32 = 4;
-
 impl Target<'_> {
-    /// Stores a product by way of shared memory. It synchronises the team before the staged output is used again.
+    /// Stores a product by way of shared memory, or the biases if there is none. It synchronises the team before the staged output is used again.
     ///
     /// # Safety
     /// As [`store`](Self::store).
@@ -25,36 +30,32 @@ impl Target<'_> {
     pub(super) unsafe fn store_staged<const BLOCKS: usize, const SLOTS: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
+        has_product: bool,
     ) {
-        let mut first = 0;
-        while first < self.t.used_blocks {
-            let slice = self.t.slice_blocks.min(self.t.used_blocks - first);
-            let channel = first.divide(self.t.column_phases).0 * 8;
-            let channels = slice.divide(self.t.column_phases).0 * 8;
+        let t = self.t;
+        for slice in 0..t.slices {
+            let channel = slice * t.slice_channels;
+            let channels = t.slice_channels.min(t.tile_channels - channel);
+            let used_blocks = hint::opaque(t.used_blocks);
             // SAFETY: the caller's promise; barriers lie between writing and reading.
             unsafe {
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-                    let part = (BLOCK as u32).wrapping_sub(first);
-                    if part < slice {
-                        self.stage::<BLOCKS, SLOTS, BLOCK>(product, channel, part);
+                    const NEXT: usize = BLOCK + 1;
+                    // Of these only the slice varies. Found again for each job, not kept in registers meanwhile.
+                    let (its_slice, part) = hint::opaque(BLOCK as u32).divide(t.slice_blocks);
+                    if has_product && its_slice == slice && (BLOCK as u32) < used_blocks {
+                        self.stage::<BLOCKS, SLOTS, BLOCK, NEXT>(product, channel, part);
                     }
                 });
+                // Without biases they stay zero.
+                if has_product && hint::opaque(t.line_gaps) != 0 && (self.is_first || !self.bias.is_null()) {
+                    self.stage_gaps(channel, channels);
+                }
                 self.sync_team();
                 self.store_channels(channel, channels);
                 self.sync_team();
             }
-            first += slice;
         }
-    }
-
-    /// Stores the biases where a pass has no taps.
-    ///
-    /// # Safety
-    /// All threads of the team come here together; the elements have been looked up, and are the block's own.
-    #[inline(always)]
-    pub(in crate::tile) unsafe fn store_biases(&self) {
-        // SAFETY: the caller's promise; nothing is staged, and no element of such a pass is.
-        unsafe { self.store_channels(0, self.t.tile_channels) };
     }
 
     /// The staged output of a team.
@@ -63,31 +64,136 @@ impl Target<'_> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
 
-    /// Writes a block of eight columns to the staged output, where it is number `part`. Staging begins with number `first_channel` of the
-    /// tile.
+    /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, if that has the other phase of two.
+    /// Staging begins with number `first_channel` of the tile.
     #[inline(always)]
-    unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
+    unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT_BLOCK: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
         first_channel: u32,
         part: u32,
     ) {
+        let t = self.t;
         let (team, thread) = Self::team();
-        let row = Self::first_row(thread);
         let column = thread % 4 * 2;
-        let (group, phase) = part.divide(self.t.column_phases);
-        let quad = (group * 8 + column) / QUAD;
-        let word = quad * self.t.quad_words + phase * self.t.phase_words + row * QUAD + column % QUAD;
-        let first = self.staged(team).add(word);
+        let (row_words, held) = (hint::opaque(t.row_words), hint::opaque(t.held));
+        let (group, phase) = part.divide(t.column_phases);
+        let position = self.staged(team).add(Self::first_row(thread) * t.line_phases.value() as u32);
+        // The lanes' part of the address apart from what all have in common.
+        let channels = position.add(column * t.staged_channel_words);
+        let words = [0, 1].map(|half| group * 8 * t.staged_channel_words + self.staged_word(phase, half));
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
         unsafe {
             let [left, right] = self.biases(team).add(first_channel + group * 8 + column).cast::<[f32; 2]>().load();
             unrolled!(SLOT in 0..SLOTS, at most 8 => {
+                const NEXT: usize = SLOT + 1;
+                let slot = SLOT as u32;
                 let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let place = first.add(SLOT as u32 * self.t.slot_words);
-                place.cast::<[f32; 2]>().store([a + left, b + right]);
-                place.add(QUAD).cast::<[f32; 2]>().store([c + left, d + right]);
+                let [a, b, c, d] = [a + left, b + right, c + left, d + right];
+                match held {
+                    Tiling::QUADS if BLOCK.is_multiple_of(2) && NEXT_BLOCK < BLOCKS => {
+                        let place = channels.add(words[0] + slot * row_words).cast::<[f32; 4]>();
+                        let [e, f, g, h] = product.values::<SLOT, NEXT_BLOCK>();
+                        place.store([a, e + left, c, g + left]);
+                        place.add(t.staged_channel_words / 4).store([b, f + right, d, h + right]);
+                    }
+                    Tiling::QUADS_OF_HALVES if SLOT.is_multiple_of(2) && NEXT < SLOTS => {
+                        let place = channels.add(words[0] + slot / 2 * row_words).cast::<[f32; 4]>();
+                        let [e, f, g, h] = product.values::<NEXT, BLOCK>();
+                        place.store([a, e + left, c, g + left]);
+                        place.add(t.staged_channel_words / 4).store([b, f + right, d, h + right]);
+                    }
+                    Tiling::QUADS | Tiling::QUADS_OF_HALVES => {}
+                    Tiling::PAIRS => {
+                        let place = channels.add(words[0] + slot * row_words).cast::<[f32; 2]>();
+                        place.store([a, c]);
+                        place.add(t.staged_channel_words / 2).store([b, d]);
+                    }
+                    _ if hint::opaque(t.close_channels) == 0 => {
+                        let (row, half) = self.row_and_half(slot);
+                        let place = channels.add(if half == 0 { words[0] } else { words[1] } + row * row_words);
+                        self.stage_apart(place, [a, c]);
+                        self.stage_apart(place.add(t.staged_channel_words), [b, d]);
+                    }
+                    _ => {
+                        self.stage_close(position, slot, part * 8 + column, [a, c]);
+                        self.stage_close(position, slot, part * 8 + column + 1, [b, d]);
+                    }
+                }
             });
+        }
+    }
+
+    /// The row of a slot, and which half of its phases along x it has.
+    #[inline(always)]
+    fn row_and_half(&self, slot: u32) -> (u32, u32) {
+        if hint::opaque(self.t.halves) == 2 { (slot / 2, slot % 2) } else { (slot, 0) }
+    }
+
+    /// Where in a staged channel, from where a row begins, the line of a phase begins, or the phase's word of it.
+    #[inline(always)]
+    fn staged_word(&self, phase: u32, half: u32) -> u32 {
+        let t = self.t;
+        let (line, column) = phase.divide(t.columns_x);
+        let columns = t.columns_x.value() as u32;
+        let x = half * columns + column;
+        let (line, word) = if hint::opaque(t.line_step.value() as u32) == 1 {
+            let [low, high] = t.line_words;
+            let place = (if x < 8 { low } else { high } >> (8 * (x % 8))) as u32 & 0xff;
+            (line, if hint::opaque(t.line_gaps) == 0 { x } else { place })
+        } else {
+            (line * columns * t.halves + x, 0)
+        };
+        line * TEAM_ROWS * t.line_phases.value() as u32 + word
+    }
+
+    /// Stages what a column has for a lane's two positions.
+    #[inline(always)]
+    unsafe fn stage_apart(&self, place: SharedPtr<f32>, values: [f32; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            place.store(values[0]);
+            place.add(self.t.line_phases.value() as u32).store(values[1]);
+        }
+    }
+
+    /// Stages what a column has where phases lie close together. The last ones may be none's.
+    #[inline(always)]
+    unsafe fn stage_close(&self, position: SharedPtr<f32>, row: u32, column: u32, values: [f32; 2]) {
+        let t = self.t;
+        // A power of two.
+        let (channel, phase) = (column & (t.close_channels - 1), column >> t.close_channels.trailing_zeros());
+        if phase < t.close_phases {
+            let word = self.staged_word(phase, 0) + row * t.row_words;
+            // SAFETY: the caller's promise.
+            unsafe { self.stage_apart(position.add(channel * t.staged_channel_words + word), values) };
+        }
+    }
+
+    /// Writes the biases to those words of the staged lines that have no taps.
+    #[inline(always)]
+    unsafe fn stage_gaps(&self, first_channel: u32, channels: u32) {
+        let t = self.t;
+        let (team, thread) = Self::team();
+        let phases = t.line_phases.value() as u32;
+        // What pads a channel is part of no line.
+        let positions = t.staged_channel_words.divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
+        for channel in 0..channels {
+            // SAFETY: a team has biases for all channels of the tile, which are no fewer; the words are within the
+            // staged output, and nobody else writes to them.
+            unsafe {
+                let bias = self.biases(team).add(first_channel + channel).load();
+                let mut position = thread;
+                while position < positions {
+                    let place = self.staged(team).add(channel * t.staged_channel_words + position * phases);
+                    for phase in 0..phases {
+                        if t.line_gaps >> phase & 1 == 1 {
+                            place.add(phase).store(bias);
+                        }
+                    }
+                    position += TEAM_THREADS;
+                }
+            }
         }
     }
 
@@ -97,89 +203,176 @@ impl Target<'_> {
     /// All threads of the team come here together, after a barrier.
     #[inline(always)]
     unsafe fn store_channels(&self, first: u32, channels: u32) {
+        let t = self.t;
         let channels = self.channels_from(first).min(channels);
-        let plane = self.t.output_plane as usize;
-        let output = self.first_output().wrapping_add(first as usize * plane);
+        let output = self.first_output().wrapping_add(first as usize * t.output_plane as usize);
         let (team, thread) = Self::team();
-        let elements = self.t.places * TEAM_ROWS;
-        // Where a channel has fewer elements than the team threads, these share the channels.
-        let (mut element, channels) = if self.t.places == 1 {
-            let half = channels.div_ceil(2).next_multiple_of(QUAD);
-            let first = thread / TEAM_ROWS * half;
-            (thread % TEAM_ROWS, first..channels.min(first + half))
-        } else {
-            (thread, 0..channels)
+        let crew = Crew {
+            lanes: hint::opaque(t.line_lanes),
+            lane: thread & (t.line_lanes - 1),
+            step: hint::opaque(t.line_step.value() as u32),
+            plane: hint::opaque(t.output_plane as u32),
         };
-        while element < elements {
+        let lanes_log2 = crew.lanes.trailing_zeros();
+        let (crews, number) = (TEAM_THREADS >> lanes_log2, thread >> lanes_log2);
+        let (part, mut number) = if hint::opaque(t.line_crews) > 1 { number.divide(t.lines) } else { (0, number) };
+        while number < t.lines.value() as u32 && part < t.line_crews {
             // SAFETY: the caller's promise.
             unsafe {
-                let [offset, word] = self.elements(team).add(element).load();
-                if offset != NOWHERE {
-                    // Neighbouring lanes store together, whether they have sums or biases.
-                    let (values, distance) = if word == ONLY_BIAS {
-                        (self.biases(team).add(first), QUAD)
-                    } else {
-                        (self.staged(team).add(word), self.t.quad_words)
+                let line: Line = bytemuck::cast(self.lines(team).add(number).cast::<[u32; 4]>().load());
+                let output = output.wrapping_add(line.offset as usize);
+                let staged = self.staged(team).add(line.source);
+                let mut channel = part;
+                // The last ones of a table may be empty.
+                while line.words > 0 && channel < channels {
+                    let next = channel + t.line_crews;
+                    let share = |channel: u32| {
+                        let staged = staged.add(channel * t.staged_channel_words);
+                        crew.share(output, staged, channel, if channel < channels { line.words } else { 0 })
                     };
-                    let values = values.add(channels.start / QUAD * distance);
-                    let place = output.wrapping_add(offset as usize + channels.start as usize * plane);
-                    let left = channels.end.saturating_sub(channels.start);
-                    // One or two columns do not begin at a quad.
-                    if matches!(self.t.close_channels, 1 | 2) {
-                        self.store_close(values, place, left);
+                    let [mut a, mut b] = [share(channel), share(next)];
+                    if line.source == OutputPlace::BIAS {
+                        let bias = |channel: u32| self.biases(team).add(first + channel).load();
+                        a.store_all(&crew, t.line_reach, bias(channel));
+                        b.store_all(&crew, t.line_reach, if next < channels { bias(next) } else { 0.0 });
                     } else {
-                        self.store_element(values.cast(), distance / QUAD, place, left);
+                        match t.line_words_at_once {
+                            4 => store_both::<4>(&mut a, &mut b, &crew, t.line_reach),
+                            5 => store_both::<5>(&mut a, &mut b, &crew, t.line_reach),
+                            _ => store_both::<3>(&mut a, &mut b, &crew, t.line_reach),
+                        }
                     }
+                    channel = next + t.line_crews;
                 }
             }
-            element += TEAM_THREADS;
+            number += crews;
         }
     }
+}
 
-    /// Stores an element of the next `channels` channels. Their quads lie at a `distance` in shared memory, counted in quads.
-    #[inline(always)]
-    unsafe fn store_element(&self, values: SharedPtr<[f32; 4]>, distance: u32, place: *mut f32, channels: u32) {
-        let (mut values, mut place, mut left) = (values, place, channels);
+/// Stores two staged lines, which do not reach further than that from the first lanes', so many words of each lane at once: the words of one are
+/// on their way while those of the other are.
+///
+/// # Safety
+/// The lines are staged, and the block's own.
+#[inline(always)]
+unsafe fn store_both<const WORDS: usize>(a: &mut Share, b: &mut Share, crew: &Crew, reach: u32) {
+    let mut done = 0;
+    while done < reach {
         // SAFETY: the caller's promise.
         unsafe {
-            // Two quads at a time: what does not depend on each other keeps the warp busy.
-            while left >= 2 * QUAD {
-                let [a, b] = [values.load(), values.add(distance).load()];
-                unrolled!(NUMBER in 0..4, at most 4 => { mem::store(self.channel(place, NUMBER), a[NUMBER % 4]); });
-                unrolled!(NUMBER in 0..4, at most 4 => { mem::store(self.channel(place, 4 + NUMBER), b[NUMBER % 4]); });
-                values = values.add(2 * distance);
-                place = self.channel(place, 2 * QUAD as usize);
-                left -= 2 * QUAD;
-            }
-            while left > 0 {
-                let quad = values.load();
-                unrolled!(NUMBER in 0..4, at most 4 => {
-                    if (NUMBER as u32) < left {
-                        mem::store(self.channel(place, NUMBER), quad[NUMBER % 4]);
-                    }
-                });
-                values = values.add(distance);
-                place = self.channel(place, QUAD as usize);
-                left = left.saturating_sub(QUAD);
-            }
+            let values = [a.load::<WORDS>(crew), b.load::<WORDS>(crew)];
+            a.store(crew, values[0]);
+            b.store(crew, values[1]);
+        }
+        a.advance::<WORDS>(crew);
+        b.advance::<WORDS>(crew);
+        done += WORDS as u32 * crew.lanes;
+    }
+}
+
+/// Lanes that store a line together. What does not change is kept here, not found again for each line.
+struct Crew {
+    /// How many they are, a power of two.
+    lanes: u32,
+    /// Which of them this is.
+    lane: u32,
+    /// Output words from one word of a line to the next.
+    step: u32,
+    /// Output words from one channel to the next.
+    plane: u32,
+}
+
+/// What a lane has still to store of a line of a channel: one word of so many.
+struct Share {
+    /// Its next word in the output, which may lie before the line.
+    place: *mut f32,
+    /// The same word where it is staged.
+    values: SharedPtr<f32>,
+    /// The number of its first word in the line; negative if it lies before it.
+    first: i32,
+    /// Words from there that lead to the end of the line; what the lane has gone on is not counted.
+    all_words: i32,
+    /// The same for its next word alone, which does not exist if it lies before the line.
+    words: i32,
+}
+
+impl Crew {
+    /// The lane's share in a line of so many `words`, which begins at `output` in the first channel, and is `staged`.
+    #[inline(always)]
+    fn share(&self, output: *mut f32, staged: SharedPtr<f32>, channel: u32, words: u32) -> Share {
+        let start = output.wrapping_add(channel as usize * self.plane as usize);
+        let (place, first) = if self.step == 1 {
+            let ahead = (start.addr() / 4) as u32 & (self.lanes - 1);
+            // Where a line of the cache begins, or a part of it, and the lane's word there.
+            let mask = 4 * self.lanes as usize - 1;
+            (start.map_addr(|address| (address & !mask) | (4 * self.lane as usize)), self.lane as i32 - ahead as i32)
+        } else {
+            (start.wrapping_add(self.lane as usize * self.step as usize), self.lane as i32)
+        };
+        let all_words = words as i32;
+        let words = if first < 0 { i32::MIN } else { all_words };
+        Share { place, values: staged.add(first as u32), first, all_words, words }
+    }
+
+    /// The lane has the word of a share that is so many times its lanes further on if its first one is below this.
+    #[inline(always)]
+    fn limit(&self, share: &Share, further: usize) -> i32 {
+        if further == 0 { share.words } else { share.all_words - further as i32 * self.lanes as i32 }
+    }
+}
+
+impl Share {
+    /// The lane's next words.
+    ///
+    /// # Safety
+    /// The line is staged.
+    #[inline(always)]
+    unsafe fn load<const WORDS: usize>(&self, crew: &Crew) -> [f32; WORDS] {
+        let mut values = [0.0; WORDS];
+        unrolled!(WORD in 0..WORDS, at most 8 => {
+            let place = self.values.add(WORD as u32 * crew.lanes);
+            // SAFETY: the caller's promise; the line has such a word if the condition holds.
+            values[WORD % WORDS] = unsafe { place.load_below(self.first, crew.limit(self, WORD)) };
+        });
+        values
+    }
+
+    /// Stores them.
+    ///
+    /// # Safety
+    /// The line is the block's own.
+    #[inline(always)]
+    unsafe fn store<const WORDS: usize>(&self, crew: &Crew, values: [f32; WORDS]) {
+        unrolled!(WORD in 0..WORDS, at most 8 => {
+            let place = self.place.wrapping_add((WORD as u32 * crew.lanes * crew.step) as usize);
+            // SAFETY: the caller's promise; the line has such a word if the condition holds.
+            unsafe { mem::store_below(self.first, crew.limit(self, WORD), place, values[WORD % WORDS]) };
+        });
+    }
+
+    /// Stores the same value in all words, which are not further than `reach` from the first lane's.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store).
+    #[inline(always)]
+    unsafe fn store_all(&mut self, crew: &Crew, reach: u32, value: f32) {
+        let mut done = 0;
+        while done < reach {
+            // SAFETY: the caller's promise.
+            unsafe { self.store(crew, [value; 3]) };
+            self.advance::<3>(crew);
+            done += 3 * crew.lanes;
         }
     }
 
-    /// Stores an element of the next `channels` channels, one or two, which lie side by side in shared memory.
+    /// Goes on to the words after those.
     #[inline(always)]
-    unsafe fn store_close(&self, values: SharedPtr<f32>, place: *mut f32, channels: u32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            mem::store(place, values.load());
-            if channels == 2 {
-                mem::store(self.channel(place, 1), values.add(1).load());
-            }
-        }
-    }
-
-    /// The same element that many channels further on. A constant number makes it a single instruction.
-    #[inline(always)]
-    fn channel(&self, place: *mut f32, number: usize) -> *mut f32 {
-        place.wrapping_byte_add(self.t.output_plane as u32 as usize * (4 * number))
+    fn advance<const WORDS: usize>(&mut self, crew: &Crew) {
+        let words = WORDS as u32 * crew.lanes;
+        self.place = self.place.wrapping_add((words * crew.step) as usize);
+        self.values = self.values.add(words);
+        self.all_words -= words as i32;
+        self.words = self.all_words;
     }
 }

@@ -373,8 +373,7 @@ fn row_bytes(words: f64) -> f64 {
 
 /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
 fn neighbouring_outputs(layout: &Layout) -> f64 {
-    let all_phases = layout.groups[2].len() == 1;
-    f64::from(layout.interleaved * if all_phases { layout.cut.extents[3] } else { 1 })
+    if layout.has_whole_rows() { f64::from(layout.line_phases * layout.cut.extents[3]) } else { 1.0 }
 }
 
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
@@ -398,32 +397,30 @@ struct Store {
 
 impl Store {
     fn new(layout: &Layout, problem: &Problem<3>) -> Self {
-        let outputs = f64::from(layout.places * tile::TEAM_ROWS * layout.stored_channels());
+        let outputs = f64::from(layout.places * layout.line_phases * tile::TEAM_ROWS * layout.stored_channels());
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
-        match layout.direct(problem) {
-            Tiling::STAGED => {
-                let neighbours = neighbouring_outputs(layout);
-                let elements = f64::from(layout.places * tile::TEAM_ROWS) / 128.0;
-                let slices = f64::from(layout.used_blocks().div_ceil(layout.slice_blocks()));
-                Self {
-                    instructions: blocks * 40.0 + matrices * 9.0 + elements * 20.0 + outputs / 128.0 * 6.5,
-                    latency: slices * 200.0 + STORE_LATENCY,
-                    shared: outputs * 12.0 / 128.0,
-                    bytes: outputs / neighbours * row_bytes(neighbours),
-                }
-            }
+        if layout.is_direct(problem) {
             // A lane's words of eight lanes lie together.
-            way => {
-                let words = if way == Tiling::PAIRS { 2 } else { 4 };
-                let neighbours = f64::from(8 * words);
-                Self {
-                    instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
-                    latency: STORE_LATENCY / 2.0,
-                    shared: outputs * 8.0 / 128.0,
-                    bytes: outputs / neighbours * row_bytes(neighbours),
-                }
-            }
+            let words = if layout.held() == Tiling::PAIRS { 2 } else { 4 };
+            let neighbours = f64::from(8 * words);
+            return Self {
+                instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
+                latency: STORE_LATENCY / 2.0,
+                shared: outputs * 8.0 / 128.0,
+                bytes: outputs / neighbours * row_bytes(neighbours),
+            };
+        }
+        let neighbours = neighbouring_outputs(layout);
+        let lines =
+            f64::from(layout.places * layout.segments() * layout.stored_channels() * layout.line_lanes()) / 128.0;
+        let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(layout.line_words_at_once());
+        let at_once = if layout.held() == Tiling::ONE_PHASE { 12.0 } else { 8.0 };
+        Self {
+            instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(words)),
+            latency: f64::from(layout.slices()) * 200.0 + STORE_LATENCY,
+            shared: outputs * 12.0 / 128.0,
+            bytes: outputs / neighbours * row_bytes(neighbours),
         }
     }
 }

@@ -78,9 +78,9 @@ pub(super) struct Layout {
     pub(super) channel_tiles: u32,
     /// Stages of input channels.
     pub(super) stages: u32,
-    /// Phases that are neighbours in an output row of a pass.
-    pub(super) interleaved: u32,
-    /// What a pass writes for each position: output elements.
+    /// Words that a line has for each position: all phases along x, or one if they are in different passes.
+    pub(super) line_phases: u32,
+    /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in different passes.
     pub(super) places: u32,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Shared {
     pub(super) input_start: u32,
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
-    pub(super) places_start: u32,
+    pub(super) lines_start: u32,
     pub(super) bias_start: u32,
     pub(super) output_start: u32,
     /// Of a team.
@@ -189,6 +189,7 @@ impl Layout {
         if words > 1 << 16 {
             return None;
         }
+        let has_whole_rows = are_whole_rows(&groups[2], &phases[2]);
         let out_channels = problem.out_channels_per_group() as u32;
         let tile_channels = if cut.close {
             (cut.column_phases() * out_channels.next_power_of_two()).next_multiple_of(8)
@@ -211,8 +212,8 @@ impl Layout {
             out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
-            interleaved: written[2],
-            places: cut.rows() * written.iter().product::<u32>(),
+            line_phases: if has_whole_rows { written[2] } else { 1 },
+            places: cut.rows() * written[0] * written[1] * if has_whole_rows { 1 } else { written[2] },
         })
     }
 
@@ -324,54 +325,110 @@ impl Layout {
         }
     }
 
-    /// Words from one of the phases that share the columns to the next, in a quad of channels of a staged output. Those of phases that are
-    /// neighbours are read in turn by neighbouring lanes, so they are to start on different banks.
-    pub(super) fn phase_words(&self) -> u32 {
-        tile::TEAM_ROWS * tile::QUAD + (32 / self.cut.phases[2] % 32).next_multiple_of(tile::QUAD)
+    /// Whether lines are stretches of output rows, with all phases along x.
+    pub(super) fn has_whole_rows(&self) -> bool {
+        are_whole_rows(&self.groups[2], &self.phases[2])
     }
 
-    /// Words from one slot of a staged output to the next, in a quad of channels.
-    pub(super) fn slot_words(&self) -> u32 {
-        self.block_phases() * self.phase_words()
+    /// Output words from one word of a line to the next.
+    pub(super) fn line_step(&self) -> u32 {
+        if self.has_whole_rows() { 1 } else { self.axis_x.stride as u32 }
     }
 
-    /// Where a slot's values for one of the phases that share its columns are staged, for row 0 and the first channel, in words.
-    pub(super) fn staged_word(&self, slot: u32, phase: u32) -> u32 {
-        let within = if self.cut.close {
-            let column = phase * self.close_channels();
-            column / tile::QUAD * self.quad_words() + column % tile::QUAD
-        } else {
-            phase * self.phase_words()
+    /// Rows of the box that the positions of a team are in, at most: so many lines a place has.
+    pub(super) fn segments(&self) -> u32 {
+        let [n, z, y, box_x] = self.cut.extents;
+        let positions = n * z * y * box_x;
+        let rows = |team: u32| {
+            let (first, end) = (team * tile::TEAM_ROWS, positions.min((team + 1) * tile::TEAM_ROWS));
+            if first < end { (end - 1) / box_x - first / box_x + 1 } else { 1 }
         };
-        slot * self.slot_words() + within
+        (0..tile::TEAMS).map(rows).max().unwrap_or(1)
     }
 
-    /// What lanes store straight from the product, of [`Tiling`]'s ways.
-    pub(super) fn direct(&self, problem: &Problem<3>) -> u32 {
-        let Axis { stride, output, .. } = problem.axes()[2];
-        let all_phases = self.groups[2].len() == 1;
-        let (way, words) = match (stride, self.cut.phases[2], self.cut.halves) {
-            _ if self.cut.close => return Tiling::STAGED,
-            (1, ..) => (Tiling::PAIRS, 2),
-            (2, 2, 1) if all_phases => (Tiling::QUADS, 4),
-            (2, 1, 2) if all_phases => (Tiling::QUADS_OF_HALVES, 4),
-            _ => return Tiling::STAGED,
+    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
+    pub(super) fn row_lines(&self) -> u32 {
+        let [z, y, x] = self.cut.computed_phases();
+        z * y * if self.has_whole_rows() { 1 } else { x }
+    }
+
+    /// Words from one staged line of an output channel to the next.
+    pub(super) fn line_distance(&self) -> u32 {
+        tile::TEAM_ROWS * self.line_phases
+    }
+
+    /// Words from one row to the next in a staged output channel.
+    pub(super) fn staged_row_words(&self) -> u32 {
+        self.row_lines() * self.line_distance()
+    }
+
+    /// Words from one output channel of a staged output to the next. Where a lane writes all that it holds at once, 4 modulo 16, and all lanes find
+    /// different banks; otherwise an odd number, and two lanes share a bank.
+    pub(super) fn staged_channel_words(&self) -> u32 {
+        let words = self.cut.rows() * self.staged_row_words();
+        words + if self.held() == Tiling::ONE_PHASE { 1 } else { 4 }
+    }
+
+    /// Output channels that are staged at a time.
+    pub(super) fn slice_channels(&self) -> u32 {
+        if self.cut.close { self.close_channels() } else { self.slice_blocks() / self.cut.column_phases() * 8 }
+    }
+
+    /// Slices of the output, which are staged one after the other.
+    pub(super) fn slices(&self) -> u32 {
+        self.used_blocks().div_ceil(self.slice_blocks())
+    }
+
+    /// Lanes that store a line together: as many as it takes for the words of one, or a warp.
+    pub(super) fn line_lanes(&self) -> u32 {
+        (self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases).next_power_of_two().clamp(4, 32)
+    }
+
+    /// Groups of so many lanes that share the channels of a line, if lines are few.
+    pub(super) fn line_crews(&self) -> u32 {
+        (128 / self.line_lanes() / (self.places * self.segments())).max(1)
+    }
+
+    /// Words from where the first lane of a line begins to the end of the longest one, at most.
+    pub(super) fn line_reach(&self) -> u32 {
+        let ahead = if self.has_whole_rows() { self.line_lanes() - 1 } else { 0 };
+        self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases + ahead
+    }
+
+    /// Words of a line that a lane loads before it stores them: three to five, whichever leave the fewest for nothing.
+    pub(super) fn line_words_at_once(&self) -> u32 {
+        let words = self.line_reach().div_ceil(self.line_lanes());
+        (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3)
+    }
+
+    /// What a lane holds of an output row, of [`Tiling`]'s ways.
+    pub(super) fn held(&self) -> u32 {
+        let all_phases = self.has_whole_rows() && self.line_phases == self.cut.computed_phases()[2];
+        if self.cut.close || !all_phases {
+            return Tiling::ONE_PHASE;
+        }
+        match (self.cut.phases[2], self.cut.halves) {
+            (1, 1) => Tiling::PAIRS,
+            (2, 1) => Tiling::QUADS,
+            (1, 2) => Tiling::QUADS_OF_HALVES,
+            _ => Tiling::ONE_PHASE,
+        }
+    }
+
+    /// Whether lanes store what they hold straight from the product, if the output is aligned.
+    pub(super) fn is_direct(&self, problem: &Problem<3>) -> bool {
+        let words = match self.held() {
+            Tiling::ONE_PHASE => return false,
+            Tiling::PAIRS => 2,
+            _ => 4,
         };
-        let all_are_computed = self.interleaved == self.cut.computed_phases()[2]
-            && self.places == self.cut.rows() * self.cut.computed_phases().iter().product::<u32>();
-        let is_aligned = self.has_pairs() && output.is_multiple_of(words);
-        if all_are_computed && is_aligned { way } else { Tiling::STAGED }
+        let all_are_computed = self.places == self.cut.rows() * self.row_lines();
+        all_are_computed && self.has_pairs() && problem.axes()[2].output.is_multiple_of(words)
     }
 
     /// Whether the two positions of a lane are neighbours in a row.
     pub(super) fn has_pairs(&self) -> bool {
         self.cut.extents[3].is_multiple_of(2)
-    }
-
-    /// Words from one quad of channels of a staged output to the next: 4 modulo 32, so that lanes write to different banks.
-    pub(super) fn quad_words(&self) -> u32 {
-        let words = self.cut.variant.slots * self.slot_words();
-        (words - 4).next_multiple_of(32) + 4
     }
 
     /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
@@ -407,12 +464,11 @@ impl Layout {
         let input_bytes = align(4 * self.stage_words())?;
         let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
         let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
-        let places_start = align(weight_start.checked_add(weight_bytes)?)?;
-        let places_bytes = tile::TEAMS * self.places * tile::TEAM_ROWS * 8;
-        let bias_start = places_start.checked_add(places_bytes)?;
+        let lines_start = align(weight_start.checked_add(weight_bytes)?)?;
+        let lines_bytes = tile::TEAMS * self.places * self.segments() * tile::LINE_BYTES;
+        let bias_start = lines_start.checked_add(lines_bytes)?;
         let output_start = bias_start + tile::TEAMS * 4 * self.tile_channels;
-        let quads = self.slice_blocks() / self.block_phases() * 8 / tile::QUAD;
-        let output_bytes = 4 * quads * self.quad_words();
+        let output_bytes = 4 * self.slice_channels() * self.staged_channel_words();
         let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
         Some(Shared {
             input_ring,
@@ -421,7 +477,7 @@ impl Layout {
             input_start,
             input_bytes,
             weight_start,
-            places_start,
+            lines_start,
             bias_start,
             output_start,
             output_bytes,
@@ -451,6 +507,16 @@ impl fmt::Display for Layout {
         write!(f, ", {} channels at a time", 8 * stage_blocks)?;
         if self.in_boxes { write!(f, ", in boxes") } else { Ok(()) }
     }
+}
+
+/// The most computed phases along x of lines that have gaps: one byte each in the table that says where they are.
+const MOST_BETWEEN_GAPS: usize = 16;
+
+/// Whether a pass writes all phases along x, so that what it writes of a row is a stretch of it.
+fn are_whole_rows(groups: &[Group], phases: &[Phase]) -> bool {
+    let has_gaps = |group: &Group| group.computed.len() < group.written.len();
+    matches!(groups, [group] if group.written.len() == phases.len()
+        && (!has_gaps(group) || group.computed.len() <= MOST_BETWEEN_GAPS))
 }
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.

@@ -80,6 +80,7 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
         blocks: workers,
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
+        gains_from_constants: true,
         arguments: vec![
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
             Argument::Table(0),

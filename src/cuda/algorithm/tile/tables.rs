@@ -24,6 +24,8 @@ pub(super) struct Tables {
     pub(super) shared: Shared,
     /// The most slabs of a chunk.
     chunk_slabs: u32,
+    /// The kinds of runs, a bit for each.
+    run_kinds: u32,
     first_chunk_row: u32,
     first_run_row: u32,
 }
@@ -78,6 +80,7 @@ impl Tables {
         for pass in 0..layout.passes() {
             builder.add_pass(layout.pass(pass));
         }
+        let run_kinds = builder.runs.iter().fold(0, |kinds, run| kinds | run_kinds(run));
         // Kernels load the entries that would follow before they know whether there are any.
         builder.chunks.push(Chunk::zeroed());
         builder.runs.push(Run::zeroed());
@@ -90,6 +93,7 @@ impl Tables {
             slabs: builder.slabs,
             shared,
             chunk_slabs: builder.chunk_slabs,
+            run_kinds,
         })
     }
 
@@ -114,7 +118,12 @@ impl Tables {
             halo_x: divisor(layout.pitch / layout.copy_words),
             halo_y: divisor(layout.halo[1]),
             halo_z: divisor(layout.halo[0]),
-            interleaved: divisor(layout.interleaved),
+            segments: divisor(layout.segments()),
+            lines: divisor(layout.places * layout.segments()),
+            line_step: divisor(layout.line_step()),
+            line_phases: divisor(layout.line_phases),
+            columns_x: divisor(layout.cut.phases[2]),
+            line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
             column_phases: divisor(layout.block_phases()),
             workers: divisor(workers),
             input_plane: input_plane as u64,
@@ -150,16 +159,27 @@ impl Tables {
             block_bytes: 4 * 8 * layout.channel_words,
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
-            places_start: self.shared.places_start,
+            lines_start: self.shared.lines_start,
             bias_start: self.shared.bias_start,
             output_start: self.shared.output_start,
             output_bytes: self.shared.output_bytes,
             places: layout.places,
-            slice_blocks: layout.slice_blocks(),
-            slot_words: layout.slot_words(),
-            phase_words: layout.phase_words(),
-            quad_words: layout.quad_words(),
-            direct: layout.direct(problem),
+            slice_blocks: divisor(layout.slice_blocks()),
+            slices: layout.slices(),
+            slice_channels: layout.slice_channels(),
+            close_phases: if layout.cut.close { layout.cut.column_phases() } else { 0 },
+            halves: layout.cut.halves,
+            row_lines: layout.row_lines(),
+            staged_channel_words: layout.staged_channel_words(),
+            line_gaps: line_gaps(layout),
+            line_lanes: layout.line_lanes(),
+            line_crews: layout.line_crews(),
+            line_reach: layout.line_reach(),
+            line_words_at_once: layout.line_words_at_once(),
+            run_kinds: self.run_kinds,
+            held: layout.held(),
+            is_direct: layout.is_direct(problem).into(),
+            row_words: layout.staged_row_words(),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
@@ -227,11 +247,12 @@ impl Builder<'_> {
         [groups[0].first, groups[1].first, groups[2].first.div_euclid(words) * words]
     }
 
-    /// What a pass writes for each position: by row, then by phase along z, y and x.
+    /// What a pass writes for each row of positions: by row, then by phase along z and y, and along x if lines are no stretches of rows.
     fn places(&self, groups: [&Group; 3]) -> Vec<OutputPlace> {
         let layout = self.layout;
         let [z, y, x] =
             [0, 1, 2].map(|axis| layout.groups[axis].iter().map(|group| group.written.len()).max().unwrap_or(1));
+        let x = if layout.has_whole_rows() { 1 } else { x };
         let place = |number: usize| {
             let (row, numbers) = (number / (z * y * x), [number / (y * x) % z, number / x % y, number % x]);
             self.place(groups, row, numbers)
@@ -239,22 +260,24 @@ impl Builder<'_> {
         (0..layout.places as usize).map(place).collect()
     }
 
-    /// What a row writes for one of the written phases of each axis.
+    /// What a row writes for one of the written phases of each axis, or for all of those along x.
     fn place(&self, groups: [&Group; 3], row: usize, numbers: [usize; 3]) -> OutputPlace {
-        let cut = &self.layout.cut;
+        let (layout, cut) = (self.layout, &self.layout.cut);
         let mut place = OutputPlace { origin: [0; 3], source: 0 };
         let mut bias_only = false;
-        let mut half = 0;
+        let mut line = 0;
         for axis in 0..3 {
             let Some(&phase) = groups[axis].written.get(numbers[axis]) else {
                 return OutputPlace { source: OutputPlace::NONE, ..place };
             };
             place.origin[axis] = phase as u32;
+            if axis == 2 && layout.has_whole_rows() {
+                bias_only |= groups[axis].computed.is_empty();
+                continue;
+            }
             let column = groups[axis].computed.iter().position(|&computed| computed == phase);
             bias_only |= column.is_none();
-            let column = column.unwrap_or(0) as u32;
-            half = column / cut.phases[axis];
-            place.source = place.source * cut.phases[axis] + column % cut.phases[axis];
+            line = line * cut.computed_phases()[axis] + column.unwrap_or(0) as u32;
         }
         let axis = cut.row_axis;
         let distance = if axis == 2 { cut.extents[3] } else { 1 };
@@ -264,9 +287,8 @@ impl Builder<'_> {
             return OutputPlace { source: OutputPlace::NONE, ..place };
         }
         place.origin[axis] = origin as u32;
-        // Phases along x, the last axis, may be in either half.
-        let slot = row as u32 * cut.halves + half;
-        place.source = if bias_only { OutputPlace::BIAS } else { self.layout.staged_word(slot, place.source) };
+        let line = row as u32 * layout.row_lines() + line;
+        place.source = if bias_only { OutputPlace::BIAS } else { line * layout.line_distance() };
         place
     }
 
@@ -360,6 +382,31 @@ impl Builder<'_> {
         }
         Some(element as u32)
     }
+}
+
+/// The bits for the kind of a run, and for whether it is aligned.
+fn run_kinds(run: &Run) -> u32 {
+    1 << run.kind() | if run.flags & Run::ALIGNED != 0 { Run::SOME_ALIGNED } else { Run::SOME_UNALIGNED }
+}
+
+/// Of the computed phases of a group along x, which of a position's words of a line each one is: a byte for each.
+fn line_words(group: &Group) -> [u64; 2] {
+    let mut words = [0; 2];
+    for (number, phase) in group.computed.iter().enumerate() {
+        let word = group.written.iter().position(|written| written == phase).unwrap_or(0) as u64;
+        words[number / 8] |= word << (number % 8 * 8);
+    }
+    words
+}
+
+/// Of the words that a line has for each position, a bit for those that have no taps.
+fn line_gaps(layout: &Layout) -> u32 {
+    let group = &layout.groups[2][0];
+    if !layout.has_whole_rows() || group.computed.is_empty() {
+        return 0;
+    }
+    let gaps = group.written.iter().enumerate().filter(|(_, phase)| !group.computed.contains(phase));
+    gaps.fold(0, |gaps, (number, _)| gaps | 1 << number)
 }
 
 /// The taps of a pass as runs take them: of as many blocks of channels as a chunk has room for.

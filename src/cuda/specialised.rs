@@ -1,0 +1,147 @@
+//! Specialised kernels: compiled for one layer, with what its launch passes by value written into the PTX as constants.
+//!
+//! The kernels take any layer; strides, extents, the kinds of runs that there are come as parameters. Where these are constants, the driver's
+//! compiler leaves out what the layer does not need, two thirds of the instructions of a tile kernel, and folds addresses. The values are
+//! those that a launch passes, so the results are the same, to the bit.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::{
+    device::Device,
+    error::CudaError,
+    module::{Kernel, Module},
+};
+
+/// A kernel that was compiled for the values of its first parameter, loaded as long as somebody has it.
+#[derive(Debug)]
+pub(super) struct Specialised {
+    module: Option<Module>,
+    kernel: Kernel,
+    /// Keeps the context alive.
+    device: Device,
+}
+
+/// Those that are loaded.
+#[derive(Debug, Default)]
+pub(super) struct Cache(Mutex<Loaded>);
+
+/// Kernels by name and values.
+type Loaded = HashMap<(&'static str, Box<[u8]>), Weak<Specialised>>;
+
+impl Specialised {
+    pub(super) fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+}
+
+impl Drop for Specialised {
+    fn drop(&mut self) {
+        if let (Ok(_entered), Some(module)) = (self.device.enter(), self.module.take()) {
+            module.unload();
+        }
+    }
+}
+
+impl Cache {
+    /// The kernel of that name for these values; compiles it, in the current context, unless somebody has it.
+    pub(super) fn get(
+        &self,
+        device: &Device,
+        (architecture, name, ptx): (&str, &'static str, &str),
+        values: &[u8],
+    ) -> Result<Arc<Specialised>, CudaError> {
+        let key = (name, values.into());
+        if let Some(kernel) = self.lock().get(&key).and_then(Weak::upgrade) {
+            return Ok(kernel);
+        }
+        // Not under the lock: others need not wait for this compilation. Whoever compiles the same at the same time has one of his own.
+        let module = Module::load(architecture, &with_constants(ptx, name, values))?;
+        let kernel = module.kernel(name)?;
+        let specialised = Arc::new(Specialised { module: Some(module), kernel, device: device.clone() });
+        let mut cache = self.lock();
+        cache.retain(|_, kernel| kernel.strong_count() > 0);
+        cache.insert(key, Arc::downgrade(&specialised));
+        Ok(specialised)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The PTX of a kernel in which the values of its first parameter are constants: each load of some of its bytes becomes a move.
+fn with_constants(ptx: &str, name: &str, values: &[u8]) -> String {
+    let parameter = format!("[{name}_param_0");
+    let mut text = String::with_capacity(ptx.len());
+    for line in ptx.lines() {
+        match load(line, &parameter).and_then(|load| constant(&load, values)) {
+            Some(constant) => text.push_str(&constant),
+            None => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A load of one value from a parameter.
+struct Load<'a> {
+    register: &'a str,
+    offset: usize,
+    bytes: usize,
+}
+
+/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does.
+fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
+    let (kind, rest) = line.trim().strip_prefix("ld.param.")?.split_once(char::is_whitespace)?;
+    let bytes = match kind {
+        "b64" | "u64" | "s64" => 8,
+        "b32" | "u32" | "s32" => 4,
+        _ => return None,
+    };
+    let (register, place) = rest.trim().split_once(',')?;
+    let offset = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
+    let offset = if offset.is_empty() { 0 } else { offset.strip_prefix('+')?.parse().ok()? };
+    Some(Load { register, offset, bytes })
+}
+
+/// The instruction in the place of a load, if the values have such bytes.
+fn constant(load: &Load, values: &[u8]) -> Option<String> {
+    let mut bytes = [0; 8];
+    bytes[..load.bytes].copy_from_slice(values.get(load.offset..load.offset + load.bytes)?);
+    Some(format!("\tmov.b{} {}, {:#x};", 8 * load.bytes, load.register, u64::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use conv_transpose_kernels::tile::{Tiling, VARIANTS};
+
+    use super::*;
+    use crate::cuda::embedded;
+
+    #[test]
+    fn loads_become_moves_of_the_same_bytes() {
+        let ptx = "\tld.param.b64 \t%rd1, [tango_param_0];\n\tld.param.u32 \t%r7, [tango_param_0+12];\n\
+                   \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n";
+        let values: Vec<u8> = (1..=16).collect();
+        let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
+                        \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n";
+        assert_eq!(with_constants(ptx, "tango", &values), expected);
+    }
+
+    #[test]
+    fn no_tile_kernel_is_left_with_a_load_of_its_tiling() {
+        let values = vec![0; size_of::<Tiling>()];
+        for capability in [(8, 0), (9, 0)] {
+            let ptx = embedded::newest("", capability).unwrap();
+            for (name, text) in ptx.kernels.iter().filter(|(name, _)| name.starts_with("tile_")) {
+                assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));
+                let loads = |text: &str| text.matches(&format!("[{name}_param_0")).count();
+                assert!(loads(text) > 40, "{name} reads its tiling");
+                assert_eq!(loads(&with_constants(text, name, &values)), 0, "{name}, {}", ptx.name);
+            }
+        }
+    }
+}

@@ -271,7 +271,6 @@ tile_kernels! {
         tile_32x1_tf32: 32, 1, false;
         tile_32x2_tf32: 32, 2, false;
         tile_64x1_tf32: 64, 1, false;
-        tile_128x1_tf32: 128, 1, false;
         tile_16x1_f32: 16, 1, true;
         tile_16x2_f32: 16, 2, true;
         tile_32x1_f32: 32, 1, true;
@@ -283,6 +282,7 @@ tile_kernels! {
         tile_48x4_tf32: 48, 4, false;
         tile_64x2_tf32: 64, 2, false;
         tile_64x4_tf32: 64, 4, false;
+        tile_128x1_tf32: 128, 1, false;
         tile_128x2_tf32: 128, 2, false;
         tile_8x4_f32: 8, 4, true;
         tile_16x4_f32: 16, 4, true;

@@ -15,6 +15,7 @@ mod sealed {
         unsafe fn load(source: *const Self) -> Self;
         unsafe fn load_readonly(source: *const Self) -> Self;
         unsafe fn store(target: *mut Self, value: Self);
+        unsafe fn store_below(number: i32, count: i32, target: *mut Self, value: Self);
         unsafe fn load_shared(address: u32) -> Self;
         unsafe fn store_shared(address: u32, value: Self);
     }
@@ -122,24 +123,11 @@ pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
 /// As for [`store`], if the condition holds.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn store_below(number: i32, count: i32, target: *mut f32, value: f32) {
+pub unsafe fn store_below<T: Transfer>(number: i32, count: i32, target: *mut T, value: T) {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller vouches for the pointer if the condition holds.
     unsafe {
-        core::arch::asm!(
-            "{{",
-            ".reg .pred below;",
-            ".reg .u64 address;",
-            "setp.lt.s32 below, {number}, {count};",
-            "cvta.to.global.u64 address, {target};",
-            "@below st.global.f32 [address], {value};",
-            "}}",
-            number = in(reg32) number,
-            count = in(reg32) count,
-            target = in(reg64) target,
-            value = in(reg32) value,
-            options(nostack, preserves_flags)
-        );
+        T::store_below(number, count, target, value)
     }
     #[cfg(not(target_arch = "nvptx64"))]
     if number < count {
@@ -280,6 +268,28 @@ macro_rules! transfer {
                     global!(
                         target,
                         concat!("st.global.", $ptx, " [address], ", $operand, ";"),
+                        $($lane = in(reg32) $lane,)+
+                        options(nostack, preserves_flags)
+                    );
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn store_below(number: i32, count: i32, target: *mut Self, value: Self) {
+                let $value = value;
+                // SAFETY: the caller vouches for the pointer if the condition holds.
+                unsafe {
+                    core::arch::asm!(
+                        "{{",
+                        ".reg .pred below;",
+                        ".reg .u64 address;",
+                        "setp.lt.s32 below, {number}, {count};",
+                        "cvta.to.global.u64 address, {target};",
+                        concat!("@below st.global.", $ptx, " [address], ", $operand, ";"),
+                        "}}",
+                        number = in(reg32) number,
+                        count = in(reg32) count,
+                        target = in(reg64) target,
                         $($lane = in(reg32) $lane,)+
                         options(nostack, preserves_flags)
                     );

@@ -3,9 +3,9 @@
 use cuda_std::{hint, mem};
 
 use super::{
-    fragment::{Factor, Fragment},
+    fragment::{Factor, Fragment, Loaded},
     multiply::{Accumulators, Weights},
-    parameters::{HALVES, Run, Tiling, rows},
+    parameters::{self, HALVES, Run, Tiling},
     slab_bytes,
     unrolled::unrolled,
 };
@@ -16,10 +16,10 @@ pub(super) struct Staged {
     pub(super) weight: Weights,
 }
 
-/// Adds the products of a run.
+/// Adds the products of a run. When it returns, those of earlier runs are complete.
 ///
 /// # Safety
-/// The run's weights and its input are staged, and stay so until the accumulators are waited for; all threads of the team come here
+/// The run's weights and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
 /// together.
 #[inline(always)]
 pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
@@ -28,31 +28,50 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     staged: &Staged,
     run: &Run,
 ) {
-    let halved = run.flags >> Run::HALVED_SHIFT;
-    let is = |neighbours: u16, taps: u16| {
-        (run.neighbours, run.taps) == (neighbours, taps) && has_kind(t, Run::whole_kind(neighbours, taps))
-    };
     // SAFETY: the caller's promise.
     unsafe {
-        if SLOTS.is_multiple_of(2) && halved != 0 {
-            return multiply_halves::<BLOCKS, SLOTS, SPLIT>(t, accumulators, staged, run, halved);
+        macro_rules! products {
+            ($neighbours:literal, $taps:literal, $halved:expr) => {
+                run_products::<BLOCKS, SLOTS, SPLIT, $neighbours, $taps, { $halved }>(t, accumulators, staged, run)
+            };
         }
-        match () {
-            () if is(1, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, WHOLE>(t, accumulators, staged, run),
-            () if is(2, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, WHOLE>(t, accumulators, staged, run),
-            () if is(3, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, WHOLE>(t, accumulators, staged, run),
-            () if is(1, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 3, WHOLE>(t, accumulators, staged, run),
-            () if is(2, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 3, WHOLE>(t, accumulators, staged, run),
-            () if is(3, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 3, WHOLE>(t, accumulators, staged, run),
-            () => cuda_std::trap(),
+        match kind(t, run) {
+            kind if is_kind(t, kind, Run::whole(1, 1)) => products!(1, 1, WHOLE),
+            kind if is_kind(t, kind, Run::whole(2, 1)) => products!(2, 1, WHOLE),
+            kind if is_kind(t, kind, Run::whole(3, 1)) => products!(3, 1, WHOLE),
+            kind if is_kind(t, kind, Run::whole(1, 3)) => products!(1, 3, WHOLE),
+            kind if is_kind(t, kind, Run::whole(2, 3)) => products!(2, 3, WHOLE),
+            kind if is_kind(t, kind, Run::whole(3, 3)) => products!(3, 3, WHOLE),
+            _ if !SLOTS.is_multiple_of(2) => cuda_std::trap(),
+            kind if is_kind(t, kind, Run::halved(0)) => products!(1, 1, 1),
+            kind if is_kind(t, kind, Run::halved(1)) => products!(2, 1, 2),
+            kind if is_kind(t, kind, Run::halved(2)) => products!(2, 1, 3),
+            kind if is_kind(t, kind, Run::halved(3)) => products!(2, 1, 4),
+            kind if is_kind(t, kind, Run::halved(4)) => products!(3, 1, 5),
+            kind if is_kind(t, kind, Run::halved(5)) => products!(3, 1, 6),
+            kind if is_kind(t, kind, Run::halved(6)) => products!(3, 1, 7),
+            _ => cuda_std::trap(),
         }
     }
 }
 
-/// Whether there are runs of a kind. Where that is a constant, the code for other kinds goes.
+/// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
 #[inline(always)]
-fn has_kind(t: &Tiling, kind: u32) -> bool {
-    t.run_kinds >> kind & 1 == 1
+fn kinds(t: &Tiling) -> u32 {
+    hint::opaque(t.run_kinds) & !(Run::SOME_ALIGNED | Run::SOME_UNALIGNED)
+}
+
+/// The kind of a run. It is a constant where there is only one and the tiling is constant.
+#[inline(always)]
+fn kind(t: &Tiling, run: &Run) -> u16 {
+    let kinds = kinds(t);
+    if kinds.is_power_of_two() { kinds.trailing_zeros() as u16 } else { run.kind }
+}
+
+/// Whether a run's kind is a certain one. Where the tiling is constant, the code for kinds that there are not goes.
+#[inline(always)]
+fn is_kind(t: &Tiling, kind: u16, certain: u16) -> bool {
+    kind == certain && kinds(t) >> certain & 1 == 1
 }
 
 /// Whether a lane's two positions are neighbours, the first one at an even word. It is a constant where it is the same for all runs.
@@ -62,36 +81,31 @@ fn is_aligned(t: &Tiling, run: &Run) -> bool {
     is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
 }
 
-/// Adds the products of a run whose slots are halved, in the way of that number.
-#[inline(always)]
-unsafe fn multiply_halves<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
-    t: &Tiling,
-    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
-    staged: &Staged,
-    run: &Run,
-    halved: u16,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match halved {
-            1 if has_kind(t, 1) => run_products::<BLOCKS, SLOTS, SPLIT, 1, 1, 1>(t, accumulators, staged, run),
-            2 if has_kind(t, 2) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 2>(t, accumulators, staged, run),
-            3 if has_kind(t, 3) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 3>(t, accumulators, staged, run),
-            4 if has_kind(t, 4) => run_products::<BLOCKS, SLOTS, SPLIT, 2, 1, 4>(t, accumulators, staged, run),
-            5 if has_kind(t, 5) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 5>(t, accumulators, staged, run),
-            6 if has_kind(t, 6) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 6>(t, accumulators, staged, run),
-            7 if has_kind(t, 7) => run_products::<BLOCKS, SLOTS, SPLIT, 3, 1, 7>(t, accumulators, staged, run),
-            _ => cuda_std::trap(),
-        }
-    }
-}
-
 /// The number of a way to halve the slots: they are not.
 const WHOLE: usize = 0;
 
 /// Slots of an output row.
 const fn row_slots(halved: usize) -> usize {
     if halved == WHOLE { 1 } else { 2 }
+}
+
+/// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared memory is busy with them.
+const ROWS_AHEAD: usize = if cfg!(cuda_arch = "sm_90a") { 2 } else { 1 };
+
+/// Input rows that a run loads.
+const fn rows(slots: usize, taps: usize, halved: usize) -> usize {
+    slots / row_slots(halved) + taps - 1
+}
+
+/// Whether a slot takes a neighbouring tap of an input row.
+const fn takes(taps: usize, halved: usize, row: usize, neighbour: usize, slot: usize) -> bool {
+    let output_row = slot / row_slots(halved);
+    row >= output_row && row < output_row + taps && taken(halved, slot) >> neighbour & 1 == 1
+}
+
+/// The tap along the axis of rows that the slot takes then.
+const fn tap(halved: usize, row: usize, slot: usize) -> u32 {
+    row.saturating_sub(slot / row_slots(halved)) as u32
 }
 
 /// The neighbouring taps that a slot takes, a bit for each.
@@ -140,6 +154,7 @@ unsafe fn run_products<
                 rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run);
             }
             accumulators.fill();
+            accumulators.wait_unless_specialised();
             block += 1;
             if block == u32::from(run.blocks) {
                 break;
@@ -168,46 +183,47 @@ unsafe fn row_by_row<
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
+    let count = const { rows(SLOTS, TAPS, HALVED) };
     let mut row = input;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise; there are so many rows.
     unsafe {
-        let mut next = row.load::<NEIGHBOURS>(aligned);
-        unrolled!(FRAGMENT in 0..SLOTS / row_slots(HALVED) + TAPS - 1, at most 10 => {
-            let is_last = FRAGMENT + 1 == SLOTS / row_slots(HALVED) + TAPS - 1;
-            let fragments = next;
-            if !is_last {
-                // On its way while these are multiplied.
+        // The next rows, on their way while one is multiplied.
+        let mut next = [row.load::<NEIGHBOURS>(aligned); 2];
+        if ROWS_AHEAD > 1 && count > 1 {
+            row = row.shifted(t.row_step);
+            next[1] = row.load::<NEIGHBOURS>(aligned);
+        }
+        unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
+            let fragments = next[0];
+            next[0] = next[1];
+            if ROW + ROWS_AHEAD < count {
                 row = row.shifted(t.row_step);
-                next = row.load::<NEIGHBOURS>(aligned);
+                next[ROWS_AHEAD - 1] = row.load::<NEIGHBOURS>(aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
-            let rounded = if SPLIT { None } else { Some(Factor::rounded(&fragments)) };
+            let mut rounded = [Factor::ZERO; 3];
             if !SPLIT {
-                accumulators.begin();
+                rounded = begin_batch(accumulators, ROW, count, || Factor::rounded(&fragments));
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
-                let factor = rounded.map_or_else(|| Factor::split::<NEIGHBOUR>(&fragments), |rounded| rounded[NEIGHBOUR % 3]);
-                if SPLIT {
-                    accumulators.begin();
-                }
+                let factor = if SPLIT {
+                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, count * NEIGHBOURS, || Factor::split::<NEIGHBOUR>(&fragments))
+                } else {
+                    rounded[NEIGHBOUR % 3]
+                };
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                    let output_row = SLOT / row_slots(HALVED);
-                    let takes = taken(HALVED, SLOT) >> NEIGHBOUR & 1 == 1;
-                    if (output_row..output_row + TAPS).contains(&FRAGMENT) && takes {
-                        let tap = FRAGMENT.wrapping_sub(output_row);
-                        let number = slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) + tap as u32;
-                        let is_first = NEIGHBOUR as u32 == taken(HALVED, SLOT).trailing_zeros() && tap == 0;
+                    if const { takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT) } {
+                        let tap = const { tap(HALVED, ROW, SLOT) };
+                        let number = const { slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) } + tap;
+                        let is_first = NEIGHBOUR as u32 == const { taken(HALVED, SLOT).trailing_zeros() } && tap == 0;
                         let slab = weight.add(number * slab_units);
                         multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
                     }
                 });
-                if SPLIT {
-                    finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last && NEIGHBOUR + 1 == NEIGHBOURS);
+                if SPLIT || NEIGHBOUR + 1 == NEIGHBOURS {
+                    accumulators.end_batch();
                 }
             });
-            if !SPLIT {
-                finish_batch::<BLOCKS, SLOTS, SPLIT>(accumulators, is_last);
-            }
         });
     }
 }
@@ -226,59 +242,66 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
-    let mut row = input;
-    // SAFETY: the caller's promise.
+    // Two batches at least, so that one is under way while the factors of the other are made.
+    let rows = if SLOTS >= 4 { 2 } else { 1 };
+    // SAFETY: the caller's promise; there is a row for each slot.
     unsafe {
+        let load = |first: usize| {
+            let mut fragments = [Loaded::default(); 2];
+            unrolled!(ROW in 0..2, at most 2 => {
+                if ROW < rows {
+                    fragments[ROW] = input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS>(aligned);
+                }
+            });
+            fragments
+        };
+        let mut next = load(0);
         unrolled!(FIRST in 0..SLOTS, at most 8 => {
-            // As many rows as registers are enough for.
-            let rows = if NEIGHBOURS == 1 && SLOTS <= 4 { 4 } else { 2 };
             if FIRST.is_multiple_of(rows) {
-                let mut factors = [[Factor::ZERO; 3]; 4];
-                unrolled!(ROW in 0..4, at most 4 => {
-                    if ROW < rows && FIRST + ROW < SLOTS {
-                        factors[ROW % 4] = Factor::rounded(&row.load::<NEIGHBOURS>(aligned));
-                        row = row.shifted(t.row_step);
-                    }
-                });
-                accumulators.begin();
+                let fragments = next;
+                if FIRST + rows < SLOTS {
+                    next = load(FIRST + rows);
+                }
+                let rounded = || fragments.each_ref().map(Factor::rounded);
+                let factors = begin_batch(accumulators, FIRST / rows, SLOTS / rows, rounded);
                 unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                     let slab = weight.add(NEIGHBOUR as u32 * slab_units);
-                    unrolled!(ROW in 0..4, at most 4 => {
+                    unrolled!(ROW in 0..2, at most 2 => {
                         const SLOT: usize = FIRST + ROW;
                         if ROW < rows && SLOT < SLOTS {
-                            let factor = &factors[ROW % 4][NEIGHBOUR % 3];
+                            let factor = &factors[ROW][NEIGHBOUR % 3];
                             multiply::<BLOCKS, SLOTS, false, SLOT>(accumulators, factor, slab, NEIGHBOUR != 0 || !fresh);
                         }
                     });
                 });
-                finish_batch::<BLOCKS, SLOTS, false>(accumulators, FIRST + rows >= SLOTS);
+                accumulators.end_batch();
             }
         });
     }
 }
 
-/// Whether a kernel has registers enough to make a batch of products while the one before is under way. Sums take as many as accumulators.
-pub const fn is_pipelined(tile_columns: u32, slots: u32, split: bool) -> bool {
-    tile_columns / 8 * slots * if split { 2 } else { 1 } <= 32
-}
-
-/// Ends a batch of products. The registers of a batch are free when the products of the next one are under way. Where accumulators take
-/// most of the registers, a batch is complete before the next one is made, and so it is where a loop begins anew with the same registers.
+/// Begins number `batch` of `batches` of products in a block of channels: makes its factors when their registers are free, while the batch before
+/// is under way. A single batch has the same registers as that of the block before.
 ///
 /// # Safety
 /// All threads of the team come here together.
 #[inline(always)]
-unsafe fn finish_batch<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
-    is_last: bool,
-) {
+    batch: usize,
+    batches: usize,
+    factors: impl FnOnce() -> F,
+) -> F {
     // SAFETY: the caller's promise.
     unsafe {
-        if is_pipelined(8 * BLOCKS as u32, SLOTS as u32, SPLIT) && !is_last {
-            accumulators.finish::<1>();
-        } else {
-            accumulators.finish::<0>();
+        match (batch, batches) {
+            (0, 1) => accumulators.wait_if_specialised::<0>(),
+            (0, _) => accumulators.wait_if_specialised::<1>(),
+            _ => accumulators.wait::<1>(),
         }
+        let factors = factors();
+        accumulators.begin_batch();
+        factors
     }
 }
 
@@ -301,13 +324,23 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, c
     }
 }
 
-/// The table entry of a run.
-///
-/// # Safety
-/// The table has such a run.
-#[inline(always)]
-pub(super) unsafe fn load_run(t: &Tiling, tables: *const [u32; 4], number: u32) -> Run {
-    let row = tables.wrapping_add((t.first_run_row + number * rows::<Run>()) as usize);
-    // SAFETY: the caller's promise.
-    bytemuck::cast(unsafe { mem::load_readonly(row) })
+/// The table entry of a run, on its way: to take it apart is to wait for it.
+#[derive(Clone, Copy)]
+pub(super) struct PackedRun([u32; 4]);
+
+impl PackedRun {
+    /// # Safety
+    /// The table has such a run.
+    #[inline(always)]
+    pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
+        let row = tables.wrapping_add((t.first_run_row + number * parameters::rows::<Run>()) as usize);
+        // SAFETY: the caller's promise.
+        Self(unsafe { mem::load_readonly(row) })
+    }
+
+    /// The run, taken apart here and not where it was loaded.
+    #[inline(always)]
+    pub(super) fn unpacked(self) -> Run {
+        bytemuck::cast(self.0.map(hint::opaque))
+    }
 }

@@ -52,28 +52,23 @@ impl Fragment {
         // SAFETY: the caller's promise.
         self.places.map(|place| unsafe {
             let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
-            let pair = |number: u32| SharedPtr::<[f32; 2]>::from_address(place).add(number).load();
-            let (first, second) = if aligned {
-                let second = match NEIGHBOURS {
-                    1 => [0.0; 2],
-                    2 => [word(2), 0.0],
-                    _ => pair(1),
-                };
-                (pair(0), second)
-            } else {
-                match NEIGHBOURS {
-                    1 => ([word(0), word(self.second)], [0.0; 2]),
-                    2 => ([word(0), word(1)], [word(2), 0.0]),
-                    _ => ([word(0), word(1)], [word(2), word(3)]),
-                }
-            };
-            [first[0], first[1], second[0], second[1]]
+            let pair = |bytes: u32| SharedPtr::<[f32; 2]>::from_address(place.wrapping_add(bytes)).load();
+            if NEIGHBOURS == 1 {
+                let [a, b] = if aligned { pair(0) } else { [word(0), word(self.second)] };
+                return [a, b, 0.0, 0.0];
+            }
+            // Pairs, the first of which begins before an odd word: in the same row. A warp's pairs take the shared memory no longer than its
+            // single words do. There is nothing to branch at: products are under way.
+            let before = if aligned { 0 } else { 4u32.wrapping_neg() };
+            let ([a, b], [c, d]) = (pair(before), pair(before.wrapping_add(8)));
+            let e = if NEIGHBOURS == 2 { 0.0 } else { word(if aligned { 0 } else { 3 }) };
+            if aligned { [a, b, c, d] } else { [b, c, d, e] }
         })
     }
 }
 
 /// What a lane loads: of channels `t` and `t + 4`, up to four words.
-type Loaded = [[f32; 4]; 2];
+pub(super) type Loaded = [[f32; 4]; 2];
 
 /// Where a position of the tile begins in a staged channel, in words. Rows without a position take that of row 0.
 #[inline(always)]

@@ -41,8 +41,7 @@ mod unrolled;
 pub use cuda_std::async_copy::TensorMap;
 use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
-pub use compute::is_pipelined;
-use compute::{Staged, load_run, multiply_run};
+use compute::{PackedRun, Staged, multiply_run};
 use fragment::Fragment;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
@@ -112,6 +111,8 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 ) {
     let fragment = Fragment::new(t);
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
+    // Where weights are left: as long as products of a chunk are under way, the team is ahead of this.
+    let mut used_weights = weights;
     let mut located = Located::NOTHING;
     let mut is_first = true;
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
@@ -124,28 +125,33 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             let mut sums = Sums::ZERO;
             // The run that is on its way while the one before is computed. There is an entry even if there is no such run.
             let mut number = pass.first_run;
-            let mut next = load_run(t, operands.tables, number);
+            let mut next = PackedRun::load(t, operands.tables, number);
+            let mut has_used_weights = false;
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 inputs.await_full();
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
                 loop {
-                    let run = next;
+                    let run = next.unpacked();
                     number = if run.flags & Run::ENDS_STAGE != 0 { pass.first_run } else { number + 1 };
-                    next = load_run(t, operands.tables, number);
+                    next = PackedRun::load(t, operands.tables, number);
                     if begins_chunk {
                         weights.await_full();
                     }
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
                     let staged = Staged { input, weight: Weights::at(weight) };
                     multiply_run::<BLOCKS, SLOTS, SPLIT>(t, &mut accumulators, &staged, &run);
+                    if begins_chunk && has_used_weights {
+                        used_weights.leave();
+                        used_weights.advance();
+                    }
+                    has_used_weights = true;
                     begins_chunk = run.flags & Run::ENDS_CHUNK != 0;
                     if begins_chunk {
-                        accumulators.wait();
-                        weights.leave();
                         weights.advance();
                     }
                     if SPLIT && run.flags & Run::PROMOTES != 0 {
+                        accumulators.wait::<0>();
                         sums.take_over(&mut accumulators);
                     }
                     if run.flags & Run::ENDS_STAGE != 0 {
@@ -155,9 +161,11 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                 inputs.leave();
                 inputs.advance();
             }
-            // They are complete since the last chunk ended; the compiler sees it here. So are the sums, which the last run of a stage
-            // promotes.
-            accumulators.wait();
+            accumulators.wait::<0>();
+            if has_used_weights {
+                used_weights.leave();
+                used_weights.advance();
+            }
             // Found again, not kept in registers meanwhile.
             let target = target(hint::opaque(job));
             if SPLIT {
@@ -272,7 +280,6 @@ tile_kernels! {
         tile_32x2_tf32: 32, 2, false;
         tile_64x1_tf32: 64, 1, false;
         tile_16x1_f32: 16, 1, true;
-        tile_16x2_f32: 16, 2, true;
         tile_32x1_f32: 32, 1, true;
         tile_48x1_f32: 48, 1, true;
     }
@@ -285,6 +292,7 @@ tile_kernels! {
         tile_128x1_tf32: 128, 1, false;
         tile_128x2_tf32: 128, 2, false;
         tile_8x4_f32: 8, 4, true;
+        tile_16x2_f32: 16, 2, true;
         tile_16x4_f32: 16, 4, true;
         tile_24x4_f32: 24, 4, true;
         tile_32x2_f32: 32, 2, true;

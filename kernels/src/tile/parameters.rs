@@ -161,7 +161,7 @@ pub struct Tiling {
     pub line_reach: u32,
     /// Words of a line that a lane loads before it stores them: 3 to 5.
     pub line_words_at_once: u32,
-    /// A bit for each kind of run that there is: see [`Run::kind`]. Where this is a constant, the code for the others goes.
+    /// A bit for each kind of run that there is, and for whether some are aligned. Where this is a constant, the code for the others goes.
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,
@@ -260,28 +260,26 @@ pub struct Run {
     pub offset: u32,
     /// Where the first slab begins in the staged weights, in units of 16 bytes.
     pub first_slab: u32,
-    /// Taps along x, 1 to [`MOST_NEIGHBOURS`].
-    pub neighbours: u16,
-    /// Taps along the axis of rows: 1 or [`ROW_TAPS`].
-    pub taps: u16,
+    /// How many taps it takes together, and for which slots: [`Run::whole`] or [`Run::halved`].
+    pub kind: u16,
     /// Blocks of eight channels, at least one: neighbours in the staged input, with slabs that follow each other.
     pub blocks: u16,
     /// [`Run::ALIGNED`] and what follows it.
-    pub flags: u16,
+    pub flags: u32,
 }
 
 impl Run {
     /// A lane's two positions are neighbours, the first one at an even word.
-    pub const ALIGNED: u16 = 1;
+    pub const ALIGNED: u32 = 1;
 
     /// The last run of a chunk.
-    pub const ENDS_CHUNK: u16 = 2;
+    pub const ENDS_CHUNK: u32 = 2;
 
     /// The last run of a stage.
-    pub const ENDS_STAGE: u16 = 4;
+    pub const ENDS_STAGE: u32 = 4;
 
     /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
-    pub const PROMOTES: u16 = 8;
+    pub const PROMOTES: u32 = 8;
 
     /// In the kinds of runs that there are: some are aligned.
     pub const SOME_ALIGNED: u32 = 1 << 30;
@@ -289,22 +287,15 @@ impl Run {
     /// Some are not.
     pub const SOME_UNALIGNED: u32 = 1 << 31;
 
-    /// Where the number of the way begins in which the slots are halved, which is one more than its index in [`HALVES`]; 0 if they are not.
-    pub const HALVED_SHIFT: u16 = 8;
-
-    /// Its kind: the ways in which slots are halved come first, from 1, then those of runs whose slots are not, by taps along the axis of rows and
-    /// neighbours.
-    pub fn kind(&self) -> u32 {
-        match self.flags >> Self::HALVED_SHIFT {
-            0 => Self::whole_kind(self.neighbours, self.taps),
-            halved => u32::from(halved),
-        }
+    /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis of rows, 1 or [`ROW_TAPS`].
+    #[inline(always)]
+    pub const fn whole(neighbours: u16, taps: u16) -> u16 {
+        8 + taps * 4 + neighbours
     }
 
-    /// The kind of a run whose slots are not halved.
-    #[inline(always)]
-    pub(super) fn whole_kind(neighbours: u16, taps: u16) -> u32 {
-        8 + u32::from(taps) * 4 + u32::from(neighbours)
+    /// The kind of a run whose slots are halved, in the way that is number `way` of [`HALVES`].
+    pub const fn halved(way: u16) -> u16 {
+        way + 1
     }
 }
 

@@ -207,9 +207,15 @@ impl Target<'_> {
         // SAFETY: the caller's promise; the host's word for the rows.
         unsafe {
             match held {
-                Tiling::PAIRS if is_direct && is_aligned(2) => self.store_pairs(product),
-                Tiling::QUADS if is_direct && is_aligned(4) => self.store_quads(product),
-                Tiling::QUADS_OF_HALVES if is_direct && is_aligned(4) => self.store_quads_of_halves(product),
+                Tiling::PAIRS if is_direct && is_aligned(2) => {
+                    self.store_direct::<BLOCKS, SLOTS, { Tiling::PAIRS }>(product)
+                }
+                Tiling::QUADS if is_direct && is_aligned(4) => {
+                    self.store_direct::<BLOCKS, SLOTS, { Tiling::QUADS }>(product)
+                }
+                Tiling::QUADS_OF_HALVES if is_direct && is_aligned(4) => {
+                    self.store_direct::<BLOCKS, SLOTS, { Tiling::QUADS_OF_HALVES }>(product)
+                }
                 _ => self.store_staged(product, has_product),
             }
         }

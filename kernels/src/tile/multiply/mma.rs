@@ -70,7 +70,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn begin(&mut self) {}
+    pub(crate) unsafe fn begin_batch(&mut self) {}
 
     /// Adds the product of 16 rows by eight channels and a slab.
     ///
@@ -93,14 +93,28 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn finish<const PENDING: u32>(&mut self) {}
+    pub(crate) unsafe fn end_batch(&mut self) {}
 
     /// Nothing: products are complete when they are made.
     ///
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn wait(&mut self) {}
+    pub(crate) unsafe fn wait<const PENDING: u32>(&mut self) {}
+
+    /// Nothing: products are complete when they are made.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn wait_unless_specialised(&mut self) {}
+
+    /// Nothing: products are complete when they are made.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn wait_if_specialised<const PENDING: u32>(&mut self) {}
 
     /// Begins anew.
     #[inline(always)]

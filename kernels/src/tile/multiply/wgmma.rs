@@ -6,7 +6,7 @@
 
 use core::arch::asm;
 
-use cuda_std::{async_copy, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
+use cuda_std::{async_copy, hint, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
 
 use super::Product;
 use crate::tile::unrolled::unrolled;
@@ -140,7 +140,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// All threads of the warp group come here together.
     #[inline(always)]
-    pub(crate) unsafe fn begin(&mut self) {
+    pub(crate) unsafe fn begin_batch(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { tensor_core::warpgroup_arrive() };
     }
@@ -148,7 +148,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Adds the product of 16 rows of each warp by eight channels and a slab; a slot that is not `filled` is overwritten.
     ///
     /// # Safety
-    /// Between `begin` and `finish`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
+    /// Between `begin_batch` and `end_batch`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
     /// written is visible to the asynchronous proxy.
     #[inline(always)]
     pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, filled: bool) {
@@ -169,27 +169,51 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
     }
 
-    /// Ends the products since `begin`, and waits until at most `PENDING` of such groups are not complete.
+    /// Ends the batch of products since `begin_batch`.
     ///
     /// # Safety
     /// All threads of the warp group come here together.
     #[inline(always)]
-    pub(crate) unsafe fn finish<const PENDING: u32>(&mut self) {
+    pub(crate) unsafe fn end_batch(&mut self) {
         // SAFETY: the caller's promise.
-        unsafe {
-            tensor_core::warpgroup_commit();
-            tensor_core::warpgroup_wait::<PENDING>();
-        }
+        unsafe { tensor_core::warpgroup_commit() };
     }
 
-    /// Waits for all products.
+    /// Waits until at most `PENDING` batches are not complete.
     ///
     /// # Safety
     /// All threads of the warp group come here together.
     #[inline(always)]
-    pub(crate) unsafe fn wait(&mut self) {
+    pub(crate) unsafe fn wait<const PENDING: u32>(&mut self) {
         // SAFETY: the caller's promise.
-        unsafe { tensor_core::warpgroup_wait::<0>() };
+        unsafe { tensor_core::warpgroup_wait::<PENDING>() };
+    }
+
+    /// Waits for all products, in a kernel for any layer: whatever kind of run may follow has registers of its own, and there are not enough to
+    /// go on meanwhile. In a kernel that is compiled for its layer this goes; who compiles it knows the line by its comment.
+    ///
+    /// # Safety
+    /// All threads of the warp group come here together.
+    #[inline(always)]
+    pub(crate) unsafe fn wait_unless_specialised(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { asm!("wgmma.wait_group.sync.aligned 0; // unless specialised", options(nostack, preserves_flags)) };
+    }
+
+    /// As [`wait`](Self::wait), in a kernel that is compiled for its layer. In others it is a comment.
+    ///
+    /// # Safety
+    /// All threads of the warp group come here together.
+    #[inline(always)]
+    pub(crate) unsafe fn wait_if_specialised<const PENDING: u32>(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "// if specialised: wgmma.wait_group.sync.aligned {pending};",
+                pending = const PENDING,
+                options(nostack, preserves_flags)
+            );
+        }
     }
 
     /// Begins anew.
@@ -204,10 +228,10 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         !self.filled
     }
 
-    /// Notes that all slots have a product.
+    /// Notes that all slots have a product. The compiler need not know: it would make a copy of the loop for the time after the first product.
     #[inline(always)]
     pub(crate) fn fill(&mut self) {
-        self.filled = true;
+        self.filled = hint::opaque(1) != 0;
     }
 }
 

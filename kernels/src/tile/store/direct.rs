@@ -2,110 +2,57 @@
 //!
 //! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of two, and both of its
 //! phases in the columns of the matrix or in a pair of slots, they are four.
+//!
+//! A store reads its registers long after it is issued, and whoever writes to them next has to wait. So all that a block of columns stores is
+//! computed first, and then stored.
 
 use cuda_std::{
     hint,
     mem::{self, Transfer},
-    shared::SharedPtr,
 };
 
 use super::{Line, Target};
 use crate::{
     index::Index,
-    tile::{TEAM_ROWS, multiply::Product, unrolled::unrolled},
+    tile::{TEAM_ROWS, multiply::Product, parameters::Tiling, unrolled::unrolled},
 };
 
-/// Where a lane stores its two channels of a block of columns.
-struct Lane {
-    /// The line that it is in, for slot 0; those of the other rows follow at a distance.
-    lines: SharedPtr<Line>,
-    row_distance: u32,
-    /// Its first word there.
-    first: u32,
-    /// The two channels.
-    channels: [*mut f32; 2],
-    /// Whether they exist.
-    exist: [bool; 2],
-    /// Their biases.
-    biases: [f32; 2],
-}
-
 impl Target<'_> {
-    /// Stores a product whose rows have a stride of one along x.
+    /// Stores a product of which a lane holds pieces of rows: `HELD` is one of [`Tiling`]'s ways.
     ///
     /// # Safety
-    /// As [`store`](Self::store); the lanes' elements are aligned, and all or none of them exist.
+    /// As [`store`](Self::store); the pieces are aligned, and all elements of one exist, or none.
     #[inline(always)]
-    pub(super) unsafe fn store_pairs<const BLOCKS: usize, const SLOTS: usize>(
+    pub(super) unsafe fn store_direct<const BLOCKS: usize, const SLOTS: usize, const HELD: u32>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
     ) {
+        let t = self.t;
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
-        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
-        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-            if (BLOCK as u32) < used_blocks {
-                // SAFETY: the caller's promise; the block is used, the product complete.
-                unsafe {
-                    let lane = self.lane(&row, output, BLOCK as u32);
-                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        lane.store_pairs(SLOT as u32, product.values::<SLOT, BLOCK>());
-                    });
-                }
-            }
-        });
-    }
-
-    /// Stores a product whose rows have a stride of two along x, with both phases in columns that follow each other.
-    ///
-    /// # Safety
-    /// As [`store_pairs`](Self::store_pairs).
-    #[inline(always)]
-    pub(super) unsafe fn store_quads<const BLOCKS: usize, const SLOTS: usize>(
-        &self,
-        product: &impl Product<BLOCKS, SLOTS>,
-    ) {
-        let output = hint::opaque_pointer(self.first_output()).cast_mut();
-        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
-        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-            const NEXT: usize = BLOCK + 1;
-            if BLOCK.is_multiple_of(2) && NEXT < BLOCKS && (NEXT as u32) < used_blocks {
-                // SAFETY: the caller's promise; both blocks are used, the product complete.
-                unsafe {
-                    let lane = self.lane(&row, output, BLOCK as u32);
-                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        lane.store_quads(SLOT as u32, product.values::<SLOT, BLOCK>(), product.values::<SLOT, NEXT>());
-                    });
-                }
-            }
-        });
-    }
-
-    /// Stores a product whose rows have a stride of two along x, with both phases in slots that follow each other.
-    ///
-    /// # Safety
-    /// As [`store_pairs`](Self::store_pairs).
-    #[inline(always)]
-    pub(super) unsafe fn store_quads_of_halves<const BLOCKS: usize, const SLOTS: usize>(
-        &self,
-        product: &impl Product<BLOCKS, SLOTS>,
-    ) {
-        let output = hint::opaque_pointer(self.first_output()).cast_mut();
-        let (row, used_blocks) = (self.lane_row(), hint::opaque(self.t.used_blocks));
-        unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
-            if (BLOCK as u32) < used_blocks {
-                // SAFETY: the caller's promise; the block is used, the product complete.
-                unsafe {
-                    let lane = self.lane(&row, output, BLOCK as u32);
-                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        const NEXT: usize = SLOT + 1;
-                        if SLOT.is_multiple_of(2) && NEXT < SLOTS {
-                            let slots = SLOT as u32 / 2;
-                            lane.store_quads(slots, product.values::<SLOT, BLOCK>(), product.values::<NEXT, BLOCK>());
+        let used_blocks = hint::opaque(t.used_blocks);
+        let row = self.lane_row();
+        // One line of each row after the other: it is the same for all columns of some phases.
+        for line in 0..hint::opaque(t.row_lines) {
+            // SAFETY: the caller's promise; the blocks are used, the product complete.
+            unsafe {
+                let pieces = self.pieces::<SLOTS>(&row, line);
+                unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+                    const NEXT: usize = BLOCK + 1;
+                    let last = if HELD == Tiling::QUADS { NEXT } else { BLOCK };
+                    let is_first = HELD != Tiling::QUADS || BLOCK.is_multiple_of(2);
+                    // Found again for each job, not kept in registers meanwhile.
+                    let (group, phase) = hint::opaque(BLOCK as u32).divide(t.column_phases);
+                    if is_first && last < BLOCKS && (last as u32) < used_blocks && phase.divide(t.columns_x).0 == line {
+                        let channels = self.channels(output, group);
+                        match HELD {
+                            Tiling::PAIRS => channels.store(&pieces, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
+                            Tiling::QUADS => channels.store(&pieces, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),
+                            _ => channels.store(&pieces, quads_of_halves::<BLOCKS, SLOTS, BLOCK>(product)),
                         }
-                    });
-                }
+                    }
+                });
             }
-        });
+        }
     }
 
     /// The lane's row, and its first word there.
@@ -120,33 +67,49 @@ impl Target<'_> {
         let segment = row - first.divide(self.t.box_x).0;
         // The first row begins where the team does.
         let x = if segment == 0 { position - first } else { x };
-        LaneRow { segment, first: if exists { x * self.t.line_phases.value() as u32 } else { u32::MAX } }
+        LaneRow { segment, first: if exists { (x * self.t.line_phases.value() as u32) as i32 } else { i32::MAX } }
     }
 
-    /// Where this lane stores the columns of a block. `output` is the tile's.
+    /// Where the lane's pieces lie in a line of each output row.
     ///
     /// # Safety
-    /// The lines and the biases have been found; the tile has such a block.
+    /// The lines have been found.
     #[inline(always)]
-    unsafe fn lane(&self, row: &LaneRow, output: *mut f32, block: u32) -> Lane {
-        let t = self.t;
+    unsafe fn pieces<const ROWS: usize>(&self, row: &LaneRow, line: u32) -> Pieces<ROWS> {
+        let (team, _) = Self::team();
+        let segments = self.t.segments.value() as u32;
+        let rows = ROWS as u32 / hint::opaque(self.t.halves);
+        let lines = self.lines(team).add(line * segments + row.segment);
+        let mut pieces = Pieces { first: row.first, offsets: [0; ROWS], words: [0; ROWS] };
+        unrolled!(ROW in 0..ROWS, at most 8 => {
+            if (ROW as u32) < rows {
+                let place = lines.add(ROW as u32 * self.t.row_lines * segments).cast::<[u32; 4]>();
+                // SAFETY: the caller's promise: there are so many rows.
+                let line: Line = bytemuck::cast(unsafe { place.load() });
+                pieces.offsets[ROW] = line.offset.wrapping_add(row.first as u32);
+                pieces.words[ROW] = line.words as i32;
+            }
+        });
+        pieces
+    }
+
+    /// The lane's two channels of a group of eight. `output` is the tile's.
+    ///
+    /// # Safety
+    /// The biases have been found; the tile has such a group.
+    #[inline(always)]
+    unsafe fn channels(&self, output: *mut f32, group: u32) -> Channels {
         let (team, thread) = Self::team();
-        // Found again for each job, not kept in registers meanwhile.
-        let (group, phase) = hint::opaque(block).divide(t.column_phases);
-        let (line, _) = phase.divide(t.columns_x);
+        // A channel has fewer than 2^31 elements.
+        let plane = hint::opaque(self.t.output_plane as u32) as usize;
         let first = group * 8 + thread % 4 * 2;
         let channels = self.channels_from(0);
-        let place = output.wrapping_add(first as usize * t.output_plane as usize);
-        // SAFETY: a team has biases for all channels of the tile.
-        let biases = unsafe { self.biases(team).add(first).cast::<[f32; 2]>().load() };
-        let segments = t.segments.value() as u32;
-        Lane {
-            lines: self.lines(team).add(line * segments + row.segment),
-            row_distance: t.row_lines * segments,
-            first: row.first,
-            channels: [place, place.wrapping_add(t.output_plane as usize)],
+        Channels {
+            first: output.wrapping_add(first as usize * plane),
+            plane,
             exist: [first < channels, first + 1 < channels],
-            biases,
+            // SAFETY: a team has biases for all channels of the tile.
+            biases: unsafe { self.biases(team).add(first).cast::<[f32; 2]>().load() },
         }
     }
 }
@@ -156,51 +119,110 @@ struct LaneRow {
     /// The row of the box, counted from the team's first one.
     segment: u32,
     /// The first position's word in the line there; beyond all lines if there is no position.
-    first: u32,
+    first: i32,
 }
 
-impl Lane {
-    /// Stores two positions of a row, by channel.
-    ///
-    /// # Safety
-    /// As [`store`](Self::store).
-    #[inline(always)]
-    unsafe fn store_pairs(&self, row: u32, [a, b, c, d]: [f32; 4]) {
-        let [left, right] = self.biases;
-        // SAFETY: the caller's promise.
-        unsafe { self.store(row, [[a + left, c + left], [b + right, d + right]]) };
-    }
+/// Where the pieces of output rows lie that a lane holds, in any channel.
+struct Pieces<const ROWS: usize> {
+    /// The first word of a piece, counted from the beginning of its line.
+    first: i32,
+    /// The same word of each row's piece, counted from where the tile begins.
+    offsets: [u32; ROWS],
+    /// Words of each row's line: none if there is no such row.
+    words: [i32; ROWS],
+}
 
-    /// Stores two positions of a row that have two phases each, by channel.
-    ///
-    /// # Safety
-    /// As [`store`](Self::store).
-    #[inline(always)]
-    unsafe fn store_quads(&self, row: u32, [a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) {
-        let [left, right] = self.biases;
-        let values = [[a + left, e + left, c + left, g + left], [b + right, f + right, d + right, h + right]];
-        // SAFETY: the caller's promise.
-        unsafe { self.store(row, values) };
-    }
+/// Two output channels of a lane.
+struct Channels {
+    /// The first one, where the tile begins.
+    first: *mut f32,
+    /// Words from one to the other.
+    plane: usize,
+    /// Whether they exist.
+    exist: [bool; 2],
+    /// Their biases.
+    biases: [f32; 2],
+}
 
-    /// Stores the values of a row, by channel.
+impl Channels {
+    /// Stores a piece of each row, by channel, with the bias added.
     ///
     /// # Safety
-    /// The lines have been found, and are the block's own; the lane's words are aligned as `T` is, and all or none of them exist.
+    /// As [`Target::store_direct`].
     #[inline(always)]
-    unsafe fn store<T: Transfer>(&self, row: u32, values: [T; 2]) {
+    unsafe fn store<const ROWS: usize, const WORDS: usize>(
+        &self,
+        pieces: &Pieces<ROWS>,
+        values: [[[f32; WORDS]; 2]; ROWS],
+    ) where
+        [f32; WORDS]: Transfer,
+    {
+        let [left, right] = self.biases;
+        let values = values.map(|[a, b]| [a.map(|value| value + left), b.map(|value| value + right)]);
+        let places =
+            pieces.offsets.map(|offset| hint::opaque_pointer(self.first.wrapping_add(offset as usize)).cast_mut());
+        // Of a channel that does not exist, no line has such a word.
+        let [first, second] = self.exist.map(|exists| if exists { pieces.first } else { i32::MAX });
+        unrolled!(ROW in 0..ROWS, at most 8 => {
+            // SAFETY: the caller's promise; the piece exists if the condition holds.
+            unsafe {
+                mem::store_below(first, pieces.words[ROW], places[ROW].cast(), values[ROW][0]);
+                mem::store_below(second, pieces.words[ROW], places[ROW].wrapping_add(self.plane).cast(), values[ROW][1]);
+            }
+        });
+    }
+}
+
+/// The two words of each row that a block of columns has, by channel.
+///
+/// # Safety
+/// The product is complete.
+#[inline(always)]
+unsafe fn pairs<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
+    product: &impl Product<BLOCKS, SLOTS>,
+) -> [[[f32; 2]; 2]; SLOTS] {
+    let mut values = [[[0.0; 2]; 2]; SLOTS];
+    unrolled!(SLOT in 0..SLOTS, at most 8 => {
         // SAFETY: the caller's promise.
-        unsafe {
-            let line: Line = bytemuck::cast(self.lines.add(row * self.row_distance).cast::<[u32; 4]>().load());
-            let place = line.offset.wrapping_add(self.first) as usize;
-            let [left, right] = self.channels.map(|channel| channel.wrapping_add(place).cast());
-            let exists = self.first < line.words;
-            if exists && self.exist[0] {
-                mem::store(left, values[0]);
-            }
-            if exists && self.exist[1] {
-                mem::store(right, values[1]);
-            }
+        let [a, b, c, d] = unsafe { product.values::<SLOT, BLOCK>() };
+        values[SLOT] = [[a, c], [b, d]];
+    });
+    values
+}
+
+/// The four words of each row that a block of columns and the next one have, with a phase each, by channel.
+///
+/// # Safety
+/// The product is complete.
+#[inline(always)]
+unsafe fn quads<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT: usize>(
+    product: &impl Product<BLOCKS, SLOTS>,
+) -> [[[f32; 4]; 2]; SLOTS] {
+    let mut values = [[[0.0; 4]; 2]; SLOTS];
+    unrolled!(SLOT in 0..SLOTS, at most 8 => {
+        // SAFETY: the caller's promise.
+        let ([a, b, c, d], [e, f, g, h]) = unsafe { (product.values::<SLOT, BLOCK>(), product.values::<SLOT, NEXT>()) };
+        values[SLOT] = [[a, e, c, g], [b, f, d, h]];
+    });
+    values
+}
+
+/// The four words of each row that two slots have, with a phase each, by channel. There are half as many rows as slots.
+///
+/// # Safety
+/// The product is complete.
+#[inline(always)]
+unsafe fn quads_of_halves<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
+    product: &impl Product<BLOCKS, SLOTS>,
+) -> [[[f32; 4]; 2]; SLOTS] {
+    let mut values = [[[0.0; 4]; 2]; SLOTS];
+    unrolled!(SLOT in 0..SLOTS, at most 8 => {
+        const NEXT: usize = SLOT + 1;
+        if SLOT.is_multiple_of(2) && NEXT < SLOTS {
+            // SAFETY: the caller's promise.
+            let ([a, b, c, d], [e, f, g, h]) = unsafe { (product.values::<SLOT, BLOCK>(), product.values::<NEXT, BLOCK>()) };
+            values[SLOT / 2] = [[a, e, c, g], [b, f, d, h]];
         }
-    }
+    });
+    values
 }

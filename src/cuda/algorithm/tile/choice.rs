@@ -63,11 +63,8 @@ const WITHOUT_BOXES: f64 = 1.1;
 /// Instructions of the thread that starts the copy of a box.
 const BOX_INSTRUCTIONS: f64 = 50.0;
 
-/// Cycles between batches of products, one of which has to be complete before the next one is made.
-const BATCH_LATENCY: f64 = 80.0;
-
-/// The same where it need not be.
-const PIPELINED_LATENCY: f64 = 20.0;
+/// Cycles between batches of products.
+const BATCH_LATENCY: f64 = 20.0;
 
 /// Cycles that a team waits for each in which conflicting accesses keep the shared memory busy: those of both teams.
 const CONFLICT_LATENCY: f64 = 2.0;
@@ -362,7 +359,7 @@ fn load_cycles(neighbours: usize, aligned: bool) -> usize {
     match (neighbours, aligned) {
         (1, true) => 16,
         (_, true) => 32,
-        (neighbours, false) => 16 + 16 * neighbours,
+        (neighbours, false) => 16 * neighbours.max(2),
     }
 }
 
@@ -449,9 +446,7 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let reads = work.loads * conflicts + products * columns / 4.0;
     let instructions =
         work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 60.0 + chunks * 60.0;
-    let is_pipelined = tile::is_pipelined(variant.columns, variant.slots, variant.split);
-    let batch_latency = if is_pipelined { PIPELINED_LATENCY } else { BATCH_LATENCY };
-    let latency = batches * batch_latency
+    let latency = batches * BATCH_LATENCY
         + work.runs * RUN_LATENCY
         + chunks * CHUNK_LATENCY
         + work.loads * (conflicts - 1.0) * CONFLICT_LATENCY;

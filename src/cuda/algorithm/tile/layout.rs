@@ -439,7 +439,8 @@ impl Layout {
             rings.iter().all(|&slots| slots <= tile::MOST_RING_SLOTS)
                 && with(rings).is_some_and(|shared| shared.total <= limit)
         };
-        let mut rings = [1, 1];
+        // A chunk is left when products of the next one are under way.
+        let mut rings = [1, 2];
         if !fits(rings) {
             return None;
         }

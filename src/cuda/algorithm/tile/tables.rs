@@ -45,6 +45,12 @@ impl Box {
         self.blocks.len() as u32 * slabs(&self.taps, self.halved)
     }
 
+    /// The kind of the run, where slots are neighbours along an axis.
+    fn kind(&self, row_axis: usize) -> u16 {
+        let row_taps = if row_axis < 2 { self.taps[row_axis].len() } else { 1 };
+        self.halved.map_or(Run::whole(self.taps[2].len() as u16, row_taps as u16), |way| Run::halved(way as u16))
+    }
+
     /// The halves that take a number of the neighbouring taps, or the only one.
     fn takers(&self, neighbour: usize) -> Vec<usize> {
         let takes = |half: usize| self.halved.map_or(half == 0, |way| HALVES[way][half] >> neighbour & 1 == 1);
@@ -342,11 +348,9 @@ impl Builder<'_> {
         self.runs.push(Run {
             offset: 4 * (word + block_words) as u32,
             first_slab: staged * layout.slab_bytes() / 16,
-            neighbours: taps.taps[2].len() as u16,
-            taps: if row_axis < 2 { taps.taps[row_axis].len() as u16 } else { 1 },
+            kind: taps.kind(row_axis),
             blocks: taps.blocks.len() as u16,
-            flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 }
-                | taps.halved.map_or(0, |way| (way as u16 + 1) << Run::HALVED_SHIFT),
+            flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 },
         });
         for block in taps.blocks.clone() {
             for (neighbour, tap_x) in taps.taps[2].clone().enumerate() {
@@ -386,7 +390,7 @@ impl Builder<'_> {
 
 /// The bits for the kind of a run, and for whether it is aligned.
 fn run_kinds(run: &Run) -> u32 {
-    1 << run.kind() | if run.flags & Run::ALIGNED != 0 { Run::SOME_ALIGNED } else { Run::SOME_UNALIGNED }
+    1 << run.kind | if run.flags & Run::ALIGNED != 0 { Run::SOME_ALIGNED } else { Run::SOME_UNALIGNED }
 }
 
 /// Of the computed phases of a group along x, which of a position's words of a line each one is: a byte for each.

@@ -187,6 +187,16 @@ impl Kernel {
         check("cuFuncSetAttribute", result)
     }
 
+    /// Bytes of local memory of a thread: registers that were spilled.
+    pub(super) fn local_bytes(&self) -> Result<u32, CudaError> {
+        let mut bytes = 0;
+        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
+        // SAFETY: the kernel's module is loaded; writes one integer.
+        let result = unsafe { sys::cuFuncGetAttribute(&mut bytes, attribute, self.raw) };
+        check("cuFuncGetAttribute", result)?;
+        Ok(bytes as u32)
+    }
+
     /// At first what is left of 48 KiB by the arrays that the kernel itself declares.
     fn allowed_shared_bytes(&self) -> Result<u32, CudaError> {
         let mut bytes = 0;

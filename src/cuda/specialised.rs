@@ -58,8 +58,14 @@ impl Cache {
             return Ok(kernel);
         }
         // Not under the lock: others need not wait for this compilation. Whoever compiles the same at the same time has one of his own.
-        let module = Module::load(architecture, &with_constants(ptx, name, values))?;
-        let kernel = module.kernel(name)?;
+        let mut module = Module::load(architecture, &with_constants(ptx, name, values, true))?;
+        let mut kernel = module.kernel(name)?;
+        if kernel.local_bytes()? > 0 {
+            // Registers are not enough to go on while products are under way.
+            module.unload();
+            module = Module::load(architecture, &with_constants(ptx, name, values, false))?;
+            kernel = module.kernel(name)?;
+        }
         let specialised = Arc::new(Specialised { module: Some(module), kernel, device: device.clone() });
         let mut cache = self.lock();
         cache.retain(|_, kernel| kernel.strong_count() > 0);
@@ -79,13 +85,15 @@ const UNLESS_SPECIALISED: &str = "// unless specialised";
 const IF_SPECIALISED: &str = "// if specialised: ";
 
 /// The PTX of a kernel in which the values of its first parameter are constants: each load of some of its bytes becomes a move.
-fn with_constants(ptx: &str, name: &str, values: &[u8]) -> String {
+/// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
+fn with_constants(ptx: &str, name: &str, values: &[u8], goes_on: bool) -> String {
     let parameter = format!("[{name}_param_0");
     let mut text = String::with_capacity(ptx.len());
-    for line in ptx.lines().filter(|line| !line.ends_with(UNLESS_SPECIALISED)) {
+    for line in ptx.lines().filter(|line| !(goes_on && line.ends_with(UNLESS_SPECIALISED))) {
         match load(line, &parameter).and_then(|load| constant(&load, values)) {
             Some(constant) => text.push_str(&constant),
-            None => text.push_str(line.trim_start().strip_prefix(IF_SPECIALISED).unwrap_or(line)),
+            None if goes_on => text.push_str(line.trim_start().strip_prefix(IF_SPECIALISED).unwrap_or(line)),
+            None => text.push_str(line),
         }
         text.push('\n');
     }
@@ -135,7 +143,7 @@ mod tests {
         let values: Vec<u8> = (1..=16).collect();
         let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
                         \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\nbar.sync 1;\n";
-        assert_eq!(with_constants(ptx, "tango", &values), expected);
+        assert_eq!(with_constants(ptx, "tango", &values, true), expected);
     }
 
     #[test]
@@ -147,7 +155,7 @@ mod tests {
                 assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));
                 let loads = |text: &str| text.matches(&format!("[{name}_param_0")).count();
                 assert!(loads(text) > 40, "{name} reads its tiling");
-                let specialised = with_constants(text, name, &values);
+                let specialised = with_constants(text, name, &values, true);
                 assert_eq!(loads(&specialised), 0, "{name}, {}", ptx.name);
                 // Where products are asynchronous: see `Accumulators::wait_unless_specialised` of the kernels.
                 for comment in [UNLESS_SPECIALISED, IF_SPECIALISED] {

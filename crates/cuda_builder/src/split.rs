@@ -22,7 +22,10 @@ pub(crate) fn by_kernel(text: &str) -> Result<Vec<KernelPtx>, Defect> {
     let (mut comments, mut braces) = (Comments::default(), Braces::default());
     let mut kernel = KernelPtx::default();
     for line in text.lines() {
-        let code = comments.strip(line);
+        // Who specialises the text needs to see these.
+        let is_kept = !comments.open
+            && (line.ends_with("// unless specialised") || line.trim_start().starts_with("// if specialised: "));
+        let code = if is_kept { line.to_owned() } else { comments.strip(line) };
         if let (0, Some(name)) = (braces.depth, kernel_name(&code)) {
             kernel.name = name.to_owned();
         }

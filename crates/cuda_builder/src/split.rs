@@ -7,7 +7,7 @@ use std::mem;
 
 use crate::ptx::{Defect, kernel_name};
 
-/// The PTX of one kernel. It has no comments.
+/// The PTX of one kernel. It has no comments but those that say which lines are for specialised kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelPtx {
     /// The kernel's name.

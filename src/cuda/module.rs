@@ -189,21 +189,20 @@ impl Kernel {
 
     /// Bytes of local memory of a thread: registers that were spilled.
     pub(super) fn local_bytes(&self) -> Result<u32, CudaError> {
-        let mut bytes = 0;
-        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
-        // SAFETY: the kernel's module is loaded; writes one integer.
-        let result = unsafe { sys::cuFuncGetAttribute(&mut bytes, attribute, self.raw) };
-        check("cuFuncGetAttribute", result)?;
-        Ok(bytes as u32)
+        self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
 
     /// At first what is left of 48 KiB by the arrays that the kernel itself declares.
     fn allowed_shared_bytes(&self) -> Result<u32, CudaError> {
-        let mut bytes = 0;
+        self.attribute(MOST_SHARED_BYTES)
+    }
+
+    fn attribute(&self, attribute: sys::CUfunction_attribute) -> Result<u32, CudaError> {
+        let mut value = 0;
         // SAFETY: the kernel's module is loaded; writes one integer.
-        let result = unsafe { sys::cuFuncGetAttribute(&mut bytes, MOST_SHARED_BYTES, self.raw) };
+        let result = unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.raw) };
         check("cuFuncGetAttribute", result)?;
-        Ok(bytes as u32)
+        Ok(value as u32)
     }
 
     /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads. Each block has `shared_bytes` of dynamic shared memory,

@@ -48,7 +48,7 @@ fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Sh
 #[test]
 fn halves_of_the_phases_along_x() {
     let devices = devices("halves_of_the_phases_along_x");
-    for (kernel, stride, padding) in [(3, 2, 0), (3, 2, 1), (4, 2, 1), (5, 2, 2), (7, 2, 3), (8, 4, 2), (16, 8, 4)] {
+    for (kernel, stride, padding) in [(3, 2, 0), (3, 2, 1), (4, 2, 1), (5, 2, 2), (7, 2, 3), (16, 8, 4)] {
         for (channels, extent, words) in [(10, [3, 11], "either half"), (64, [9, 36], "tile")] {
             let layer = ConvTranspose::<2>::builder(9, channels, [2, kernel]).stride([1, stride]).padding([0, padding]);
             check(&devices, &layer.build().unwrap(), Shape::batched(2, 9, extent), words);
@@ -66,6 +66,17 @@ fn few_output_channels() {
             let layer = ConvTranspose::<2>::builder(9 * groups, channels * groups, kernel).stride(stride);
             let layer = layer.groups(groups).dilation([dilation; 2]).padding([1, 2]).build().unwrap();
             check(&devices, &layer, Shape::batched(2, 9 * groups, extent), "close together");
+        }
+    }
+}
+
+#[test]
+fn strides_larger_than_the_columns_have_room_for() {
+    let devices = devices("strides_larger_than_the_columns_have_room_for");
+    for (kernel, stride, padding) in [(64, 32, 0), (64, 32, 13), (24, 24, 5), (33, 40, 0), (8, 4, 2)] {
+        for (channels, extent) in [(9, 5), (70, 150)] {
+            let layer = ConvTranspose::<1>::builder(9, channels, [kernel]).stride([stride]).padding([padding]);
+            check(&devices, &layer.build().unwrap(), Shape::batched(2, 9, [extent]), "tile");
         }
     }
 }

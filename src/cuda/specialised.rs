@@ -32,6 +32,17 @@ pub(super) struct Cache(Mutex<Loaded>);
 type Loaded = HashMap<(&'static str, Box<[u8]>), Weak<Specialised>>;
 
 impl Specialised {
+    /// The kernel of that name in a module of the device's context, which is unloaded with it, or at once if it has no such kernel.
+    fn new(device: &Device, module: Module, name: &str) -> Result<Self, CudaError> {
+        match module.kernel(name) {
+            Ok(kernel) => Ok(Self { module: Some(module), kernel, device: device.clone() }),
+            Err(error) => {
+                module.unload();
+                Err(error)
+            }
+        }
+    }
+
     pub(super) fn kernel(&self) -> Kernel {
         self.kernel
     }
@@ -58,15 +69,16 @@ impl Cache {
             return Ok(kernel);
         }
         // Not under the lock: others need not wait for this compilation. Whoever compiles the same at the same time has one of his own.
-        let mut module = Module::load(architecture, &with_constants(ptx, name, values, true))?;
-        let mut kernel = module.kernel(name)?;
-        if kernel.local_bytes()? > 0 {
+        let compile = |goes_on| {
+            let module = Module::load(architecture, &with_constants(ptx, name, values, goes_on))?;
+            Specialised::new(device, module, name)
+        };
+        let mut specialised = compile(true)?;
+        if specialised.kernel.local_bytes()? > 0 {
             // Registers are not enough to go on while products are under way.
-            module.unload();
-            module = Module::load(architecture, &with_constants(ptx, name, values, false))?;
-            kernel = module.kernel(name)?;
+            specialised = compile(false)?;
         }
-        let specialised = Arc::new(Specialised { module: Some(module), kernel, device: device.clone() });
+        let specialised = Arc::new(specialised);
         let mut cache = self.lock();
         cache.retain(|_, kernel| kernel.strong_count() > 0);
         cache.insert(key, Arc::downgrade(&specialised));

@@ -81,6 +81,10 @@ fn is_aligned(t: &Tiling, run: &Run) -> bool {
     is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
 }
 
+/// How many kinds of runs a layer may have for products to stay under way from run to run, if factors are rounded: those of a whole batch are in
+/// registers, and there are not enough for more kinds.
+const MOST_KINDS_UNDER_WAY: u32 = 2;
+
 /// The number of a way to halve the slots: they are not.
 const WHOLE: usize = 0;
 
@@ -155,6 +159,9 @@ unsafe fn run_products<
             }
             accumulators.fill();
             accumulators.wait_unless_specialised();
+            if !SPLIT && kinds(t).count_ones() > MOST_KINDS_UNDER_WAY {
+                accumulators.wait::<0>();
+            }
             block += 1;
             if block == u32::from(run.blocks) {
                 break;

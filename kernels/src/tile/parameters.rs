@@ -49,9 +49,10 @@ pub struct Tiling {
     pub segments: Divisor,
     /// Lines of an output channel of a team: those of all places of a pass.
     pub lines: Divisor,
-    /// Output words from one word of a line to the next: 1, unless phases along x are in different passes.
-    pub line_step: Divisor,
-    /// Words of a line for each position: all phases along x, or one if they are in different passes.
+    /// Output words from one position of a line to the next: as many as a line has for each, or the stride along x, if other phases lie between.
+    pub line_period: Divisor,
+    /// Words of a line for each position: all phases along x, or, if these are in different passes, those of each pass, if they are neighbours and
+    /// a power of two, otherwise one.
     pub line_phases: Divisor,
     /// Phases along x that share the columns.
     pub columns_x: Divisor,

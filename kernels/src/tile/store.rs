@@ -159,8 +159,8 @@ impl Target<'_> {
             && first_x + x < width;
         let phases = t.line_phases.value() as u32;
         let words = || {
-            let (whole, rest) = (width - first_x - x).divide(t.line_step);
-            (whole + u32::from(rest > 0)).min((positions.end - positions.start) * phases)
+            let (whole, rest) = (width - first_x - x).divide(t.line_period);
+            (whole * phases + rest.min(phases)).min((positions.end - positions.start) * phases)
         };
         let source = match place.source {
             OutputPlace::BIAS => OutputPlace::BIAS,

@@ -137,7 +137,7 @@ impl Target<'_> {
         let (line, column) = phase.divide(t.columns_x);
         let columns = t.columns_x.value() as u32;
         let x = half * columns + column;
-        let (line, word) = if hint::opaque(t.line_step.value() as u32) == 1 {
+        let (line, word) = if hint::opaque(t.line_phases.value() as u32) > 1 {
             let [low, high] = t.line_words;
             let place = (if x < 8 { low } else { high } >> (8 * (x % 8))) as u32 & 0xff;
             (line, if hint::opaque(t.line_gaps) == 0 { x } else { place })
@@ -210,7 +210,8 @@ impl Target<'_> {
         let crew = Crew {
             lanes: hint::opaque(t.line_lanes),
             lane: thread & (t.line_lanes - 1),
-            step: hint::opaque(t.line_step.value() as u32),
+            phases: hint::opaque(t.line_phases.value() as u32),
+            step: hint::opaque(t.line_period.value() as u32).divide(t.line_phases).0,
             plane: hint::opaque(t.output_plane as u32),
         };
         let lanes_log2 = crew.lanes.trailing_zeros();
@@ -277,7 +278,9 @@ struct Crew {
     lanes: u32,
     /// Which of them this is.
     lane: u32,
-    /// Output words from one word of a line to the next.
+    /// Words of a line for each position: a power of two, unless the step is one.
+    phases: u32,
+    /// Output words from one word of a line to the next, on average over those of a position.
     step: u32,
     /// Output words from one channel to the next.
     plane: u32,
@@ -308,7 +311,8 @@ impl Crew {
             let mask = 4 * self.lanes as usize - 1;
             (start.map_addr(|address| (address & !mask) | (4 * self.lane as usize)), self.lane as i32 - ahead as i32)
         } else {
-            (start.wrapping_add(self.lane as usize * self.step as usize), self.lane as i32)
+            let (position, phase) = (self.lane & !(self.phases - 1), self.lane & (self.phases - 1));
+            (start.wrapping_add(position as usize * self.step as usize + phase as usize), self.lane as i32)
         };
         let all_words = words as i32;
         let words = if first < 0 { i32::MIN } else { all_words };

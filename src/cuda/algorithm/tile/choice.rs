@@ -370,7 +370,7 @@ fn row_bytes(words: f64) -> f64 {
 
 /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
 fn neighbouring_outputs(layout: &Layout) -> f64 {
-    if layout.has_whole_rows() { f64::from(layout.line_phases * layout.cut.extents[3]) } else { 1.0 }
+    f64::from(layout.line_phases) * if layout.has_whole_rows() { f64::from(layout.cut.extents[3]) } else { 1.0 }
 }
 
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in

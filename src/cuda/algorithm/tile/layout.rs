@@ -189,7 +189,7 @@ impl Layout {
         if words > 1 << 16 {
             return None;
         }
-        let has_whole_rows = are_whole_rows(&groups[2], &phases[2]);
+        let line_phases = line_phases(&groups[2], &phases[2], axes[2].stride);
         let out_channels = problem.out_channels_per_group() as u32;
         let tile_channels = if cut.close {
             (cut.column_phases() * out_channels.next_power_of_two()).next_multiple_of(8)
@@ -212,8 +212,8 @@ impl Layout {
             out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
-            line_phases: if has_whole_rows { written[2] } else { 1 },
-            places: cut.rows() * written[0] * written[1] * if has_whole_rows { 1 } else { written[2] },
+            line_phases,
+            places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
         })
     }
 
@@ -330,9 +330,14 @@ impl Layout {
         are_whole_rows(&self.groups[2], &self.phases[2])
     }
 
-    /// Output words from one word of a line to the next.
-    pub(super) fn line_step(&self) -> u32 {
-        if self.has_whole_rows() { 1 } else { self.axis_x.stride as u32 }
+    /// Output words from one position of a line to the next.
+    pub(super) fn line_period(&self) -> u32 {
+        if self.has_whole_rows() { self.line_phases } else { self.axis_x.stride as u32 }
+    }
+
+    /// Whether a line has all phases along x that a pass writes.
+    pub(super) fn has_all_phases_in_lines(&self) -> bool {
+        self.has_whole_rows() || self.line_phases > 1
     }
 
     /// Rows of the box that the positions of a team are in, at most: so many lines a place has.
@@ -349,7 +354,7 @@ impl Layout {
     /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
     pub(super) fn row_lines(&self) -> u32 {
         let [z, y, x] = self.cut.computed_phases();
-        z * y * if self.has_whole_rows() { 1 } else { x }
+        z * y * if self.has_all_phases_in_lines() { 1 } else { x }
     }
 
     /// Words from one staged line of an output channel to the next.
@@ -381,7 +386,9 @@ impl Layout {
 
     /// Lanes that store a line together: as many as it takes for the words of one, or a warp.
     pub(super) fn line_lanes(&self) -> u32 {
-        (self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases).next_power_of_two().clamp(4, 32)
+        (self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases)
+            .next_power_of_two()
+            .clamp(4, MOST_LINE_LANES as u32)
     }
 
     /// Groups of so many lanes that share the channels of a line, if lines are few.
@@ -518,6 +525,24 @@ fn are_whole_rows(groups: &[Group], phases: &[Phase]) -> bool {
     let has_gaps = |group: &Group| group.computed.len() < group.written.len();
     matches!(groups, [group] if group.written.len() == phases.len()
         && (!has_gaps(group) || group.computed.len() <= MOST_BETWEEN_GAPS))
+}
+
+/// The most lanes that store a line together.
+const MOST_LINE_LANES: usize = 32;
+
+/// Words of a line for each position, where phases along x have a certain stride.
+fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
+    if are_whole_rows(groups, phases) {
+        return phases.len() as u32;
+    }
+    let count = groups.first().map_or(1, |group| group.written.len());
+    let are_neighbours = |group: &Group| {
+        let written = &group.written;
+        let has_gaps = !group.computed.is_empty() && group.computed != *written;
+        written.len() == count && !has_gaps && written.windows(2).all(|pair| pair[1] == pair[0] + 1)
+    };
+    let lanes_have_the_same = count.is_power_of_two() && count <= MOST_LINE_LANES && stride.is_multiple_of(count);
+    if lanes_have_the_same && groups.iter().all(are_neighbours) { count as u32 } else { 1 }
 }
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.

@@ -126,7 +126,7 @@ impl Tables {
             halo_z: divisor(layout.halo[0]),
             segments: divisor(layout.segments()),
             lines: divisor(layout.places * layout.segments()),
-            line_step: divisor(layout.line_step()),
+            line_period: divisor(layout.line_period()),
             line_phases: divisor(layout.line_phases),
             columns_x: divisor(layout.cut.phases[2]),
             line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
@@ -258,7 +258,7 @@ impl Builder<'_> {
         let layout = self.layout;
         let [z, y, x] =
             [0, 1, 2].map(|axis| layout.groups[axis].iter().map(|group| group.written.len()).max().unwrap_or(1));
-        let x = if layout.has_whole_rows() { 1 } else { x };
+        let x = if layout.has_all_phases_in_lines() { 1 } else { x };
         let place = |number: usize| {
             let (row, numbers) = (number / (z * y * x), [number / (y * x) % z, number / x % y, number % x]);
             self.place(groups, row, numbers)
@@ -277,7 +277,7 @@ impl Builder<'_> {
                 return OutputPlace { source: OutputPlace::NONE, ..place };
             };
             place.origin[axis] = phase as u32;
-            if axis == 2 && layout.has_whole_rows() {
+            if axis == 2 && layout.has_all_phases_in_lines() {
                 bias_only |= groups[axis].computed.is_empty();
                 continue;
             }

@@ -166,9 +166,9 @@ impl<const D: usize> Plan<D> {
         })
     }
 
-    /// The same plan, with kernels that are compiled for it.
-    pub(super) fn specialised(self) -> Result<Self, Error> {
-        Self::prepared(&self.device, self.problem, (self.algorithm, self.recipe), true)
+    /// The way that the plan computes.
+    pub(super) fn into_way(self) -> Way {
+        (self.algorithm, self.recipe)
     }
 
     /// Whether kernels were compiled for this plan: see [`Options::specialised`].

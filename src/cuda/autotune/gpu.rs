@@ -29,6 +29,8 @@ const SWEPT_CACHES: usize = 4;
 pub(super) struct GpuBench<'a, const D: usize> {
     device: &'a Device,
     problem: Problem<D>,
+    /// Whether candidates are compiled for the problem.
+    pub(super) specialised: bool,
     stream: Stream,
     input: DeviceTensor<f32, D>,
     weight: DeviceTensor<f32, D>,
@@ -43,6 +45,7 @@ impl<'a, const D: usize> GpuBench<'a, D> {
         Ok(Self {
             device,
             problem,
+            specialised: false,
             stream: Stream::new(StreamFlags::NON_BLOCKING, None).map_err(failed("cuStreamCreate"))?,
             input: device.zeroed(problem.input_shape())?,
             weight: device.zeroed(problem.weight_shape())?,
@@ -72,7 +75,7 @@ impl<const D: usize> Bench for GpuBench<'_, D> {
     }
 
     fn ready(&mut self, way: Way) -> Result<Self::Ready, Error> {
-        let plan = Plan::prepared(self.device, self.problem, way, false)?;
+        let plan = Plan::prepared(self.device, self.problem, way, self.specialised)?;
         let weight = plan.pack_weight(&self.stream, &self.weight)?;
         Ok((plan, weight))
     }

@@ -102,8 +102,9 @@ impl Autotune {
         self
     }
 
-    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case. Candidates are measured as they are, and only
-    /// the fastest one is compiled for the plan, if the options say so.
+    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case. Candidates are measured as they are. If the
+    /// options allow it, the fastest one is compiled for the plan, and the choice of [`Plan::new`] as well, since some gain more from that than
+    /// others; the faster one of these two is taken, whatever time is left.
     ///
     /// # Errors
     /// As [`Plan::new`]; [`CudaError::OutOfMemory`](super::CudaError::OutOfMemory) if the scratch memory does not fit beside what the
@@ -121,8 +122,7 @@ impl Autotune {
         if let Some(index) = self.known(&case, &ways).or_else(|| only_way(&problem, &ways)) {
             return Plan::prepared(device, problem, ways.swap_remove(index), !options.generic);
         }
-        let plan = self.fastest(device, problem, ways)?;
-        let plan = if options.generic { plan } else { plan.specialised()? };
+        let plan = self.fastest(device, problem, ways, !options.generic)?;
         self.decisions.insert(case, Choice::of(plan.algorithm(), &plan.describe()));
         Ok(plan)
     }
@@ -162,13 +162,15 @@ impl Autotune {
         self.decisions.get(case)?.find(ways)
     }
 
-    /// The plan of the fastest way.
+    /// The plan of the fastest way, `specialised` or not.
     fn fastest<const D: usize>(
         &mut self,
         device: &Device,
         problem: Problem<D>,
         ways: Vec<Way>,
+        specialised: bool,
     ) -> Result<Plan<D>, Error> {
+        let choice_of_the_model = ways.first().cloned();
         let _entered = device.enter()?;
         let mut bench = GpuBench::new(device, problem)?;
         let candidates = ways.len();
@@ -179,6 +181,15 @@ impl Autotune {
         };
         let best = search::fastest(&mut bench, ways, self.time_limit.unwrap_or(TIME_LIMIT), tell)?;
         let (plan, _) = best.expect("the choice of the model is measured in any case");
+        if !specialised {
+            return Ok(plan);
+        }
+        let described = plan.describe();
+        let mut finalists = vec![plan.into_way()];
+        finalists.extend(choice_of_the_model.filter(|(_, recipe)| recipe.describe() != described));
+        bench.specialised = true;
+        let best = search::fastest(&mut bench, finalists, Duration::MAX, |_| ())?;
+        let (plan, _) = best.expect("there is a finalist");
         Ok(plan)
     }
 }

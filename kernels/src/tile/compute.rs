@@ -58,7 +58,7 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
 /// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
 #[inline(always)]
 fn kinds(t: &Tiling) -> u32 {
-    hint::opaque(t.run_kinds) & !(Run::SOME_ALIGNED | Run::SOME_UNALIGNED)
+    hint::opaque(t.run_kinds) & !(Run::SOME_ALIGNED | Run::SOME_UNALIGNED | Run::SOME_ODD)
 }
 
 /// The kind of a run. It is a constant where there is only one and the tiling is constant.
@@ -142,30 +142,102 @@ unsafe fn run_products<
     staged: &Staged,
     run: &Run,
 ) {
-    let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
-    let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
+    let batches = const { batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) };
+    let by_two = const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
         loop {
-            // Found anew for each block, not kept in registers meanwhile.
-            let number = hint::opaque(block);
-            let input = staged.input.shifted(run.offset + number * t.block_bytes);
-            let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
-            if SPLIT || TAPS > 1 || HALVED != WHOLE {
-                row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(t, accumulators, input, weight, run);
-            } else {
-                rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run);
-            }
-            accumulators.fill();
-            accumulators.wait_unless_specialised();
-            if !SPLIT && kinds(t).count_ones() > MOST_KINDS_UNDER_WAY {
-                accumulators.wait::<0>();
-            }
+            let pending = if by_two { 2 * batches - 1 } else { (batches - 1).min(1) };
+            multiply_block::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(
+                t,
+                accumulators,
+                staged,
+                run,
+                block,
+                pending,
+            );
             block += 1;
+            if by_two {
+                multiply_block::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(
+                    t,
+                    accumulators,
+                    staged,
+                    run,
+                    block,
+                    pending,
+                );
+                block += 1;
+            }
             if block == u32::from(run.blocks) {
                 break;
             }
+        }
+    }
+}
+
+/// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their own, and twice as many batches
+/// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
+const fn goes_by_two(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
+    const MOST_REGISTERS: usize = 32;
+    let batches = batches(slots, split, neighbours, taps, halved);
+    let rows = if split || taps > 1 || halved != WHOLE { 1 } else { rows_of_batch(slots) };
+    let registers = if split { 8 } else { 4 * neighbours * rows };
+    batches <= 2 && 2 * batches * registers <= MOST_REGISTERS
+}
+
+/// Batches of products of a block of channels.
+const fn batches(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> usize {
+    let batches = if split {
+        rows(slots, taps, halved) * neighbours
+    } else if taps > 1 || halved != WHOLE {
+        rows(slots, taps, halved)
+    } else {
+        slots / rows_of_batch(slots)
+    };
+    // Some kinds of runs do not exist for some numbers of slots.
+    if batches == 0 { 1 } else { batches }
+}
+
+/// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of the other are made.
+const fn rows_of_batch(slots: usize) -> usize {
+    if slots >= 4 { 2 } else { 1 }
+}
+
+/// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are made.
+#[inline(always)]
+unsafe fn multiply_block<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const SPLIT: bool,
+    const NEIGHBOURS: usize,
+    const TAPS: usize,
+    const HALVED: usize,
+>(
+    t: &Tiling,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    staged: &Staged,
+    run: &Run,
+    block: u32,
+    pending: usize,
+) {
+    let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
+    let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Found anew for each block, not kept in registers meanwhile.
+        let number = hint::opaque(block);
+        let input = staged.input.shifted(run.offset + number * t.block_bytes);
+        let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
+        if SPLIT || TAPS > 1 || HALVED != WHOLE {
+            row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(t, accumulators, input, weight, run, pending);
+        } else {
+            rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run, pending);
+        }
+        accumulators.fill();
+        accumulators.wait_unless_specialised();
+        if !SPLIT && kinds(t).count_ones() > MOST_KINDS_UNDER_WAY {
+            accumulators.wait::<0>();
         }
     }
 }
@@ -186,6 +258,7 @@ unsafe fn row_by_row<
     input: Fragment,
     weight: Weights,
     run: &Run,
+    pending: usize,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
     let fresh = accumulators.are_empty();
@@ -195,26 +268,26 @@ unsafe fn row_by_row<
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
-        let mut next = [row.load::<NEIGHBOURS>(aligned); 2];
+        let mut next = [row.load::<NEIGHBOURS>(t, aligned); 2];
         if ROWS_AHEAD > 1 && count > 1 {
             row = row.shifted(t.row_step);
-            next[1] = row.load::<NEIGHBOURS>(aligned);
+            next[1] = row.load::<NEIGHBOURS>(t, aligned);
         }
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
             let fragments = next[0];
             next[0] = next[1];
             if ROW + ROWS_AHEAD < count {
                 row = row.shifted(t.row_step);
-                next[ROWS_AHEAD - 1] = row.load::<NEIGHBOURS>(aligned);
+                next[ROWS_AHEAD - 1] = row.load::<NEIGHBOURS>(t, aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
             let mut rounded = [Factor::ZERO; 3];
             if !SPLIT {
-                rounded = begin_batch(accumulators, ROW, count, || Factor::rounded(&fragments));
+                rounded = begin_batch(accumulators, ROW, pending, || Factor::rounded(&fragments));
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = if SPLIT {
-                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, count * NEIGHBOURS, || Factor::split::<NEIGHBOUR>(&fragments))
+                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR>(&fragments))
                 } else {
                     rounded[NEIGHBOUR % 3]
                 };
@@ -245,19 +318,19 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     input: Fragment,
     weight: Weights,
     run: &Run,
+    pending: usize,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
-    // Two batches at least, so that one is under way while the factors of the other are made.
-    let rows = if SLOTS >= 4 { 2 } else { 1 };
+    let rows = const { rows_of_batch(SLOTS) };
     // SAFETY: the caller's promise; there is a row for each slot.
     unsafe {
         let load = |first: usize| {
             let mut fragments = [Loaded::default(); 2];
             unrolled!(ROW in 0..2, at most 2 => {
                 if ROW < rows {
-                    fragments[ROW] = input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS>(aligned);
+                    fragments[ROW] = input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS>(t, aligned);
                 }
             });
             fragments
@@ -270,7 +343,7 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
                     next = load(FIRST + rows);
                 }
                 let rounded = || fragments.each_ref().map(Factor::rounded);
-                let factors = begin_batch(accumulators, FIRST / rows, SLOTS / rows, rounded);
+                let factors = begin_batch(accumulators, FIRST / rows, pending, rounded);
                 unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                     let slab = weight.add(NEIGHBOUR as u32 * slab_units);
                     unrolled!(ROW in 0..2, at most 2 => {
@@ -287,8 +360,8 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
     }
 }
 
-/// Begins number `batch` of `batches` of products in a block of channels: makes its factors when their registers are free, while the batch before
-/// is under way. A single batch has the same registers as that of the block before.
+/// Begins a batch of products, number `batch` of a block of channels: makes its factors when their registers are free, which they are with at most so many
+/// batches `pending`.
 ///
 /// # Safety
 /// All threads of the team come here together.
@@ -296,15 +369,17 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
 unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     batch: usize,
-    batches: usize,
+    pending: usize,
     factors: impl FnOnce() -> F,
 ) -> F {
     // SAFETY: the caller's promise.
     unsafe {
-        match (batch, batches) {
-            (0, 1) => accumulators.wait_if_specialised::<0>(),
-            (0, _) => accumulators.wait_if_specialised::<1>(),
-            _ => accumulators.wait::<1>(),
+        match (batch, pending) {
+            (0, 0) => accumulators.wait_if_specialised::<0>(),
+            (0, 1) => accumulators.wait_if_specialised::<1>(),
+            (0, _) => accumulators.wait_if_specialised::<3>(),
+            (_, 1) => accumulators.wait::<1>(),
+            (_, _) => accumulators.wait::<3>(),
         }
         let factors = factors();
         accumulators.begin_batch();

@@ -17,8 +17,8 @@ use crate::index::Index;
 /// Where a lane finds its elements.
 #[derive(Clone, Copy)]
 pub(super) struct Fragment {
-    /// The first position's, in bytes: channels `t` and `t + 4`.
-    places: [u32; 2],
+    /// The first position's address, of channel `t`.
+    place: u32,
     /// How far away the second position is, in words.
     second: u32,
 }
@@ -32,13 +32,13 @@ impl Fragment {
         let [first, second] = [position, position + 1].map(|position| position_offset(t, position));
         let start = dynamic_shared_mem::<u8>().add(t.input_start).address();
         let place = start + 4 * (lane % 4 * t.channel_words + first);
-        Self { places: [place, place + 16 * t.channel_words], second: second.wrapping_sub(first) }
+        Self { place, second: second.wrapping_sub(first) }
     }
 
     /// The same fragment that many bytes further on.
     #[inline(always)]
     pub(super) fn shifted(&self, bytes: u32) -> Self {
-        Self { places: self.places.map(|place| place.wrapping_add(bytes)), ..*self }
+        Self { place: self.place.wrapping_add(bytes), ..*self }
     }
 
     /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel. `aligned` positions
@@ -48,9 +48,9 @@ impl Fragment {
     /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
     /// position follows the first one.
     #[inline(always)]
-    pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, aligned: bool) -> Loaded {
+    pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool) -> Loaded {
         // SAFETY: the caller's promise.
-        self.places.map(|place| unsafe {
+        [self.place, self.place.wrapping_add(16 * t.channel_words)].map(|place| unsafe {
             let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
             let pair = |bytes: u32| SharedPtr::<[f32; 2]>::from_address(place.wrapping_add(bytes)).load();
             if NEIGHBOURS == 1 {

@@ -282,7 +282,10 @@ impl Run {
     /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
     pub const PROMOTES: u32 = 8;
 
-    /// In the kinds of runs that there are: some are aligned.
+    /// In the kinds of runs that there are: some have an odd number of blocks.
+    pub const SOME_ODD: u32 = 1 << 29;
+
+    /// Some are aligned.
     pub const SOME_ALIGNED: u32 = 1 << 30;
 
     /// Some are not.

@@ -207,11 +207,13 @@ impl Target<'_> {
         let channels = self.channels_from(first).min(channels);
         let output = self.first_output().wrapping_add(first as usize * t.output_plane as usize);
         let (team, thread) = Self::team();
+        let (period, phases) = (hint::opaque(t.line_period.value() as u32), hint::opaque(t.line_phases.value() as u32));
         let crew = Crew {
             lanes: hint::opaque(t.line_lanes),
             lane: thread & (t.line_lanes - 1),
-            phases: hint::opaque(t.line_phases.value() as u32),
-            step: hint::opaque(t.line_period.value() as u32).divide(t.line_phases).0,
+            phases,
+            // Not divided where it is not needed: a compiler that knows both numbers finds out this much.
+            step: if period == phases { 1 } else { period.divide(t.line_phases).0 },
             plane: hint::opaque(t.output_plane as u32),
         };
         let lanes_log2 = crew.lanes.trailing_zeros();

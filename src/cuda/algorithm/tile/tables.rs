@@ -388,9 +388,10 @@ impl Builder<'_> {
     }
 }
 
-/// The bits for the kind of a run, and for whether it is aligned.
+/// The bits for the kind of a run, and for whether it is aligned, and has an odd number of blocks.
 fn run_kinds(run: &Run) -> u32 {
-    1 << run.kind | if run.flags & Run::ALIGNED != 0 { Run::SOME_ALIGNED } else { Run::SOME_UNALIGNED }
+    let aligned = if run.flags & Run::ALIGNED != 0 { Run::SOME_ALIGNED } else { Run::SOME_UNALIGNED };
+    1 << run.kind | aligned | if run.blocks % 2 == 1 { Run::SOME_ODD } else { 0 }
 }
 
 /// Of the computed phases of a group along x, which of a position's words of a line each one is: a byte for each.

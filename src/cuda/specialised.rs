@@ -91,10 +91,10 @@ impl Cache {
 }
 
 /// The comment behind instructions that only kernels for any layer need.
-const UNLESS_SPECIALISED: &str = "// unless specialised";
+const UNLESS_SPECIALISED: &str = "//! unless specialised";
 
 /// The comment before instructions that only specialised kernels need.
-const IF_SPECIALISED: &str = "// if specialised: ";
+const IF_SPECIALISED: &str = "//! if specialised: ";
 
 /// The PTX of a kernel in which the values of its first parameter are constants: each load of some of its bytes becomes a move.
 /// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
@@ -151,7 +151,7 @@ mod tests {
     fn loads_become_moves_of_the_same_bytes() {
         let ptx = "\tld.param.b64 \t%rd1, [tango_param_0];\n\tld.param.u32 \t%r7, [tango_param_0+12];\n\
                    \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
-                   \tbar.sync 0; // unless specialised\n\t// if specialised: bar.sync 1;\n";
+                   \tbar.sync 0; //! unless specialised\n\t//! if specialised: bar.sync 1;\n";
         let values: Vec<u8> = (1..=16).collect();
         let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
                         \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\nbar.sync 1;\n";

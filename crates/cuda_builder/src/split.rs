@@ -7,7 +7,8 @@ use std::mem;
 
 use crate::ptx::{Defect, kernel_name};
 
-/// The PTX of one kernel. It has no comments but those that say which lines are for specialised kernels.
+/// The PTX of one kernel. It has no comments but those that begin with `//!`: a kernel's inline assembly can say something with them to who loads the
+/// text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelPtx {
     /// The kernel's name.
@@ -22,9 +23,7 @@ pub(crate) fn by_kernel(text: &str) -> Result<Vec<KernelPtx>, Defect> {
     let (mut comments, mut braces) = (Comments::default(), Braces::default());
     let mut kernel = KernelPtx::default();
     for line in text.lines() {
-        // Who specialises the text needs to see these.
-        let is_kept = !comments.open
-            && (line.ends_with("// unless specialised") || line.trim_start().starts_with("// if specialised: "));
+        let is_kept = !comments.open && line.contains("//!");
         let code = if is_kept { line.to_owned() } else { comments.strip(line) };
         if let (0, Some(name)) = (braces.depth, kernel_name(&code)) {
             kernel.name = name.to_owned();
@@ -164,6 +163,16 @@ mod tests {
         let texts = split(&format!("{HEADER}.visible .entry a() {{ ret; }}\n.visible .entry b()\n{{ ret; }}\n"));
         assert_eq!(texts[0].1, format!("{HEADER}.visible .entry a() {{ ret; }}\n"));
         assert_eq!(texts[1].1, format!("{HEADER}.visible .entry b()\n{{ ret; }}\n"));
+    }
+
+    #[test]
+    fn comments_to_who_loads_the_text_stay() {
+        let body = "\tbar.sync 0; //! unless alone\n\t//! if alone: bar.warp.sync 1;\n\tmov.u32 %r1, 0; // one\n/*\n//! none\n*/\n";
+        let kept = "\tbar.sync 0; //! unless alone\n\t//! if alone: bar.warp.sync 1;\n\tmov.u32 %r1, 0;\n";
+        assert_eq!(
+            split(&format!("{HEADER}{}", kernel("first", body)))[0].1,
+            format!("{HEADER}{}", kernel("first", kept))
+        );
     }
 
     #[test]

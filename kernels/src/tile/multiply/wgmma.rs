@@ -197,7 +197,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     pub(crate) unsafe fn wait_unless_specialised(&mut self) {
         // SAFETY: the caller's promise.
-        unsafe { asm!("wgmma.wait_group.sync.aligned 0; // unless specialised", options(nostack, preserves_flags)) };
+        unsafe { asm!("wgmma.wait_group.sync.aligned 0; //! unless specialised", options(nostack, preserves_flags)) };
     }
 
     /// As [`wait`](Self::wait), in a kernel that is compiled for its layer. In others it is a comment.
@@ -209,7 +209,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         // SAFETY: the caller's promise.
         unsafe {
             asm!(
-                "// if specialised: wgmma.wait_group.sync.aligned {pending};",
+                "//! if specialised: wgmma.wait_group.sync.aligned {pending};",
                 pending = const PENDING,
                 options(nostack, preserves_flags)
             );

@@ -270,6 +270,9 @@ struct KernelRow<I> {
 }
 
 /// Computes the pieces of thread `index`, if it has any.
+///
+/// # Safety
+/// As the kernels.
 #[inline(always)]
 unsafe fn compute<I: Index, L: Row<I>, const V: usize>(index: I, p: &Problem, pieces: &Pieces, operands: &Operands) {
     if index >= I::new(pieces.threads) {

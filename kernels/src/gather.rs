@@ -56,6 +56,9 @@ pub unsafe fn gather_wide(
 }
 
 /// Computes the output element of thread `index`, if it has one.
+///
+/// # Safety
+/// As the kernels.
 #[inline(always)]
 unsafe fn gather_one<I: Index>(
     index: I,

@@ -37,6 +37,9 @@ pub unsafe fn scatter_wide(problem: Problem, threads: u64, input: *const f32, we
 }
 
 /// Adds the products of one input position (of all channels of a group) for one output channel.
+///
+/// # Safety
+/// As the kernels.
 #[inline(always)]
 unsafe fn scatter_one<I: Index>(
     index: I,

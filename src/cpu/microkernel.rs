@@ -113,6 +113,10 @@ pub(super) const fn vectors_per_row(rows: usize) -> usize {
     [8, 5, 3, 2, 2, 2][rows - 1]
 }
 
+/// With vectors of 16.
+///
+/// # Safety
+/// As [`run`](Kernels::run); the processor has AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
@@ -120,6 +124,10 @@ unsafe fn avx512<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
     unsafe { positions::<Avx512, ROWS>(block, vectors) }
 }
 
+/// With vectors of eight.
+///
+/// # Safety
+/// As [`run`](Kernels::run); the processor has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn avx2<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
@@ -127,6 +135,10 @@ unsafe fn avx2<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
     unsafe { positions::<Avx2, ROWS>(block, vectors) }
 }
 
+/// Without vectors of the processor.
+///
+/// # Safety
+/// As [`run`](Kernels::run).
 unsafe fn portable<const ROWS: usize>(block: &Block<'_>, vectors: usize) {
     // SAFETY: the caller's promise.
     unsafe { positions::<Portable, ROWS>(block, vectors) }

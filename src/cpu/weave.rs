@@ -138,6 +138,9 @@ fn pairs(even: &[f32], odd: &[f32], row: &mut [f32]) {
 }
 
 /// Stores `even` and `odd` in turn; `row` is as long as both together.
+///
+/// # Safety
+/// The processor has AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn avx_pairs<const STREAM: bool>(even: &[f32], odd: &[f32], row: &mut [f32]) {
@@ -174,6 +177,9 @@ unsafe fn avx_pairs<const STREAM: bool>(even: &[f32], odd: &[f32], row: &mut [f3
 }
 
 /// Copies a line, past the caches; `row` is as long as the line.
+///
+/// # Safety
+/// The processor has AVX.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
 unsafe fn stream_line(line: &[f32], row: &mut [f32]) {

@@ -128,6 +128,9 @@ const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize)
 }
 
 /// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in the way of that number.
+///
+/// # Safety
+/// As [`multiply_run`].
 #[inline(always)]
 unsafe fn run_products<
     const BLOCKS: usize,
@@ -144,6 +147,7 @@ unsafe fn run_products<
 ) {
     let batches = const { batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) };
     let by_two = const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
+    // Of no run the number of blocks is odd then: the loop ends.
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
@@ -205,6 +209,9 @@ const fn rows_of_batch(slots: usize) -> usize {
 }
 
 /// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are made.
+///
+/// # Safety
+/// As [`multiply_run`], with such a block of the run.
 #[inline(always)]
 unsafe fn multiply_block<
     const BLOCKS: usize,
@@ -243,6 +250,9 @@ unsafe fn multiply_block<
 }
 
 /// Adds the products of a run for eight channels, of one input row after the other: each is loaded once for all slots that it contributes to.
+///
+/// # Safety
+/// As [`multiply_run`], with such a block of the run.
 #[inline(always)]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
 unsafe fn row_by_row<
@@ -310,6 +320,9 @@ unsafe fn row_by_row<
 
 /// Adds the products of a run of one tap along the axis of rows for eight channels, of some input rows at a time: each contributes to
 /// one slot.
+///
+/// # Safety
+/// As [`multiply_run`], with such a block of the run.
 #[inline(always)]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
 unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOURS: usize>(
@@ -388,6 +401,9 @@ unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
 }
 
 /// Adds the product of a factor and a slab to a slot, or overwrites it if it is not `filled`.
+///
+/// # Safety
+/// As [`Accumulators::add_product`].
 #[inline(always)]
 unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const SLOT: usize>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,

@@ -80,6 +80,9 @@ pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
 }
 
 /// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots.
+///
+/// # Safety
+/// As the kernels that `tile_kernel` makes.
 #[inline(always)]
 unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     t: &Tiling,
@@ -102,6 +105,9 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 }
 
 /// What a team does: compute and store what the producers have fetched.
+///
+/// # Safety
+/// As the kernels; all threads of the team come here together, once the rings are set up.
 #[inline(always)]
 unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     t: &Tiling,

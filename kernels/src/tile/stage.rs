@@ -68,6 +68,9 @@ pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, boxes: bool, slab_
 }
 
 /// Stages the weights of all jobs, chunk by chunk.
+///
+/// # Safety
+/// As [`produce`]; all lanes of a warp come here together, those of one warp of the block.
 #[inline(always)]
 unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
     let slab_words = slab_bytes as usize / 4;
@@ -96,6 +99,9 @@ unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
 }
 
 /// Stages the input of all jobs in boxes, stage by stage, by one thread.
+///
+/// # Safety
+/// As [`produce`]; the input [comes in boxes](comes_in_boxes).
 #[cfg(cuda_arch = "sm_90a")]
 #[inline(always)]
 unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
@@ -121,6 +127,9 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
 }
 
 /// Stages the input of all jobs, stage by stage. `producer` is the number of the thread.
+///
+/// # Safety
+/// As [`produce`]; all threads that stage the input come here.
 #[inline(always)]
 unsafe fn produce_inputs(t: &Tiling, operands: &Operands, producer: u32) {
     let mut ring = Ring::inputs(t);

@@ -104,6 +104,9 @@ impl Target<'_> {
     }
 
     /// Brings the biases of the tile's channels to shared memory.
+    ///
+    /// # Safety
+    /// All threads of the team come here together, when nobody reads the biases of the job before any more.
     #[inline(always)]
     unsafe fn load_biases(&self) {
         let (team, thread) = Self::team();
@@ -121,6 +124,9 @@ impl Target<'_> {
     }
 
     /// Fills the table of lines: by place of the pass, then by row of the box.
+    ///
+    /// # Safety
+    /// All threads of the team come here together, when nobody reads the lines of the job before any more.
     #[inline(always)]
     unsafe fn find_lines(&self) {
         let t = self.t;
@@ -251,6 +257,10 @@ impl Target<'_> {
         thread / 32 * 16 + thread % 32 / 4 * 2
     }
 
+    /// Waits for all threads of the team.
+    ///
+    /// # Safety
+    /// They all come here.
     #[inline(always)]
     unsafe fn sync_team(&self) {
         let team = thread::thread_idx_x() / TEAM_THREADS;

@@ -66,6 +66,9 @@ impl Target<'_> {
 
     /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, if that has the other phase of two.
     /// Staging begins with number `first_channel` of the tile.
+    ///
+    /// # Safety
+    /// The product is complete, the staged output has room for the part, and nobody reads or writes it there.
     #[inline(always)]
     unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT_BLOCK: usize>(
         &self,
@@ -148,6 +151,9 @@ impl Target<'_> {
     }
 
     /// Stages what a column has for a lane's two positions.
+    ///
+    /// # Safety
+    /// The staged output has these two words, and nobody else reads or writes them.
     #[inline(always)]
     unsafe fn stage_apart(&self, place: SharedPtr<f32>, values: [f32; 2]) {
         // SAFETY: the caller's promise.
@@ -158,6 +164,9 @@ impl Target<'_> {
     }
 
     /// Stages what a column has where phases lie close together. The last ones may be none's.
+    ///
+    /// # Safety
+    /// As [`stage`](Self::stage).
     #[inline(always)]
     unsafe fn stage_close(&self, position: SharedPtr<f32>, row: u32, column: u32, values: [f32; 2]) {
         let t = self.t;
@@ -171,6 +180,9 @@ impl Target<'_> {
     }
 
     /// Writes the biases to those words of the staged lines that have no taps.
+    ///
+    /// # Safety
+    /// The biases have been found; nobody else reads or writes these words.
     #[inline(always)]
     unsafe fn stage_gaps(&self, first_channel: u32, channels: u32) {
         let t = self.t;

@@ -26,6 +26,10 @@ pub struct EmulatedPlan<const D: usize> {
     seed: Option<u64>,
 }
 
+/// The stack of an emulated thread. Kernels that are compiled without optimisation keep everything there that is a register otherwise, and the tile kernels
+/// have a great deal of it. Memory is taken for what is used.
+const STACK_BYTES: usize = 1 << 20;
+
 impl<const D: usize> EmulatedPlan<D> {
     /// Plans `layer` for inputs of the given shape.
     ///
@@ -126,7 +130,9 @@ impl<const D: usize> EmulatedPlan<D> {
         for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
             let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
             let pointers = launch.pointers(&tables, &operands, &TensorMap::NONE);
-            let mut emulated = Launch::new(launch.blocks, launch.threads).shared_bytes(launch.shared_bytes as usize);
+            let mut emulated = Launch::new(launch.blocks, launch.threads)
+                .shared_bytes(launch.shared_bytes as usize)
+                .stack_bytes(STACK_BYTES);
             if let Some(seed) = self.seed {
                 emulated = emulated.seed(seed);
             }

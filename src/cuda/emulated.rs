@@ -1,6 +1,9 @@
 //! A plan whose kernels run on the emulator: the same choice, parameters and launches as on a GPU, carried out on the CPU.
 
-use conv_transpose_kernels::{self as kernels, tile::TensorMap};
+use conv_transpose_kernels::{
+    self as kernels,
+    tile::{TensorMap, TensorMaps},
+};
 use cuda_std::{
     emulator::{Launch, Memory},
     entry,
@@ -129,7 +132,7 @@ impl<const D: usize> EmulatedPlan<D> {
         let operands = Operands { packed_weight, ..*operands };
         for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
             let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
-            let pointers = launch.pointers(&tables, &operands, &TensorMap::NONE);
+            let pointers = launch.pointers(&tables, &operands, &TensorMaps([TensorMap::NONE; 2]));
             let mut emulated = Launch::new(launch.blocks, launch.threads)
                 .shared_bytes(launch.shared_bytes as usize)
                 .stack_bytes(STACK_BYTES);

@@ -2,7 +2,6 @@
 
 use std::{ffi::c_void, sync::Arc};
 
-use conv_transpose_kernels::tile::TensorMap;
 use cust::{
     memory::{DeviceCopy, DeviceSlice},
     stream::Stream,
@@ -421,9 +420,8 @@ impl<const D: usize> Plan<D> {
             return Ok(());
         }
         for (launch, kernel) in launches.iter().zip(kernels) {
-            let boxes = launch.input_boxes().map(|boxes| boxes.encode(operands.input)).transpose()?;
-            let input_map = boxes.unwrap_or(TensorMap::NONE);
-            let arguments = launch.pointers(&self.table_addresses, operands, &input_map);
+            let maps = launch.tensor_maps(operands)?;
+            let arguments = launch.pointers(&self.table_addresses, operands, &maps);
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
             unsafe { kernel.launch(stream, launch.blocks, launch.threads, launch.shared_bytes, arguments)? };
         }

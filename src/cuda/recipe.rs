@@ -6,9 +6,9 @@
 use std::ffi::c_void;
 
 use bytemuck::Pod;
-use conv_transpose_kernels::tile::TensorMap;
+use conv_transpose_kernels::tile::{TensorMap, TensorMaps};
 
-use super::tensor_map::Boxes;
+use super::{error::CudaError, tensor_map::Boxes};
 
 /// Threads of a block, for kernels with one thread per element. The kernels' launch bounds allow no more.
 pub(super) const BLOCK: u32 = 256;
@@ -59,8 +59,8 @@ pub(super) enum Argument {
     Table(usize),
     /// Address of the input.
     Input,
-    /// The boxes of the input, described to the hardware; of no meaning if there are none.
-    InputMap(Option<Boxes>),
+    /// The boxes of the input and of the output, described to the hardware; of no meaning if there are none.
+    TensorMaps([Option<Boxes>; 2]),
     /// Address of the weight.
     Weight,
     /// Address of the packed weight.
@@ -139,21 +139,24 @@ impl Launch {
         }
     }
 
-    /// The boxes that the kernel copies of the input, if it does.
-    pub(super) fn input_boxes(&self) -> Option<&Boxes> {
-        self.arguments.iter().find_map(|argument| match argument {
-            Argument::InputMap(boxes) => boxes.as_ref(),
+    /// The descriptions of the boxes that the kernel copies of input and output, if it does.
+    pub(super) fn tensor_maps(&self, operands: &Operands) -> Result<TensorMaps<2>, CudaError> {
+        let boxes = self.arguments.iter().find_map(|argument| match argument {
+            Argument::TensorMaps(boxes) => Some(*boxes),
             _ => None,
-        })
+        });
+        let [input, output] = boxes.unwrap_or_default();
+        let encode = |boxes: Option<Boxes>, address| boxes.map_or(Ok(TensorMap::NONE), |boxes| boxes.encode(address));
+        Ok(TensorMaps([encode(input, operands.input)?, encode(output, operands.output)?]))
     }
 
     /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the recipe's
-    /// tables, `input_map` describes the boxes of the input. The driver only reads what they point to.
+    /// tables, `maps` are the launch's own. The driver only reads what they point to.
     pub(super) fn pointers(
         &self,
         tables: &[u64],
         operands: &Operands,
-        input_map: &TensorMap,
+        maps: &TensorMaps<2>,
     ) -> [*mut c_void; MOST_ARGUMENTS] {
         let mut pointers = [std::ptr::null_mut(); MOST_ARGUMENTS];
         for (pointer, argument) in pointers.iter_mut().zip(&self.arguments) {
@@ -161,7 +164,7 @@ impl Launch {
                 Argument::Value(bytes) => bytes.as_ptr(),
                 Argument::Table(number) => (&raw const tables[*number]).cast(),
                 Argument::Input => (&raw const operands.input).cast(),
-                Argument::InputMap(_) => (&raw const *input_map).cast(),
+                Argument::TensorMaps(_) => (&raw const *maps).cast(),
                 Argument::Weight => (&raw const operands.weight).cast(),
                 Argument::PackedWeight => (&raw const operands.packed_weight).cast(),
                 Argument::Bias => (&raw const operands.bias).cast(),
@@ -185,7 +188,7 @@ mod tests {
     fn bytes(argument: &Argument) -> usize {
         match argument {
             Argument::Value(bytes) => bytes.len(),
-            Argument::InputMap(_) => size_of::<TensorMap>(),
+            Argument::TensorMaps(_) => size_of::<TensorMaps<2>>(),
             _ => size_of::<*const f32>(),
         }
     }

@@ -1,4 +1,4 @@
-//! Tensor maps: the input of one call as the copies of boxes see it, in the driver's encoding.
+//! Tensor maps: the input and the output of one call as the copies of boxes see them, in the driver's encoding.
 
 use conv_transpose_kernels::tile::TensorMap;
 
@@ -14,23 +14,25 @@ const L2_128B: u32 = 2;
 /// To what an address must be aligned, in bytes.
 const ALIGN: u64 = 16;
 
-/// The boxes that copies take of the input, wherever it lies: x, y, z, samples, channels.
+/// The boxes of the input or the output that copies take, wherever it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Boxes {
-    /// The input's extents.
+    /// The tensor's extents, innermost first.
     extents: [u64; 5],
-    /// Distances in bytes along all but x.
+    /// Distances in bytes along all but the innermost.
     strides: [u64; 4],
     /// A box's extents.
     boxed: [u32; 5],
+    /// `CUtensorMapSwizzle`: how units of 16 bytes are exchanged in shared memory.
+    swizzle: u32,
 }
 
 impl Boxes {
     /// The most elements of a box along each dimension.
     pub(super) const MOST: u32 = 256;
 
-    /// Boxes of some extents. Rows of the input must be multiples of four elements, and no extent zero.
-    pub(super) fn new(problem: &Problem<3>, boxed: [u32; 5]) -> Self {
+    /// Boxes of the input: x, y, z, samples, channels. Its rows must be multiples of four elements, and no extent zero.
+    pub(super) fn of_input(problem: &Problem<3>, boxed: [u32; 5]) -> Self {
         let [depth, height, width] = problem.axes().map(|axis| axis.input as u64);
         let (batch, channels) = (problem.batch() as u64, problem.in_channels() as u64);
         let (row, slice, channel) = (4 * width, 4 * width * height, 4 * width * height * depth);
@@ -38,10 +40,28 @@ impl Boxes {
             extents: [width, height, depth, batch, channels],
             strides: [row, slice, channel * channels, channel],
             boxed,
+            swizzle: 0,
         }
     }
 
-    /// The encoding for an input at an address; that of nothing if the address is not aligned as copies need it.
+    /// Boxes of the output: x, rows, channels of a group, groups, samples. Each has some words of one row, 16 or 32, in some channels. In shared
+    /// memory, units of 16 bytes are exchanged with each other, so that those of eight channels, or as many as there are in 128 bytes, lie on
+    /// different banks. Rows of the output must be multiples of four elements, and no extent zero.
+    pub(super) fn of_output(problem: &Problem<3>, words: u32, channels: u32) -> Self {
+        let [depth, height, width] = problem.axes().map(|axis| axis.output as u64);
+        let (batch, groups) = (problem.batch() as u64, problem.groups() as u64);
+        let (rows, group_channels) = (depth * height, problem.out_channels_per_group() as u64);
+        let (row, channel) = (4 * width, 4 * width * rows);
+        Self {
+            extents: [width, rows, group_channels, groups, batch],
+            strides: [row, channel, channel * group_channels, channel * group_channels * groups],
+            boxed: [words, 1, channels, 1, 1],
+            // `CU_TENSOR_MAP_SWIZZLE_64B`, or that of 128 bytes.
+            swizzle: words.ilog2() - 2,
+        }
+    }
+
+    /// The encoding for a tensor at an address; that of nothing if the address is not aligned as copies need it.
     pub(super) fn encode(&self, address: u64) -> Result<TensorMap, CudaError> {
         /// Aligned as the driver wants it.
         #[repr(C, align(64))]
@@ -58,7 +78,7 @@ impl Boxes {
                     &self.extents,
                     &self.strides,
                     &self.boxed,
-                    L2_128B,
+                    [self.swizzle, L2_128B],
                 )
             };
             check("cuTensorMapEncodeTiled", result)?;

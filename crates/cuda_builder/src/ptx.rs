@@ -26,8 +26,8 @@ pub enum Defect {
     /// Launch bounds for something that is no kernel.
     #[error("it has launch bounds for `{0}`, which is no kernel in it")]
     UnknownKernel(String),
-    /// The address of a tensor map that is no parameter, or none of 128 bytes.
-    #[error("it uses `{0}` as a tensor map, which is no parameter of 128 bytes, aligned to 16")]
+    /// The address of tensor maps that are no parameter, or none of 128 bytes for each.
+    #[error("it uses `{0}` as tensor maps, which is no parameter of a multiple of 128 bytes, aligned to 16")]
     NoTensorMap(String),
     /// A text that is not whole.
     #[error("its braces do not match")]
@@ -52,12 +52,17 @@ fn raise_version(text: &str) -> String {
     text.replacen("\n.version 7.0\n", "\n.version 7.1\n", 1)
 }
 
+/// Bytes of a tensor map.
+const TENSOR_MAP_BYTES: u32 = 128;
+
 /// Aligns the parameters that are tensor maps to 64 bytes.
 fn align_tensor_maps(mut text: String) -> Result<String, Defect> {
     let marks = text.lines().filter_map(|line| line.trim().strip_prefix("// tensor_map "));
     for map in marks.map(str::to_owned).collect::<BTreeSet<_>>() {
-        let declared = |align: u32| format!(".param .align {align} .b8 {map}[128]");
-        if !text.contains(&declared(16)) {
+        let declared = |align: u32| format!(".param .align {align} .b8 {map}[");
+        let rest = text.split_once(&declared(16)).map_or("", |(_, rest)| rest);
+        let bytes = rest.split_once(']').and_then(|(bytes, _)| bytes.parse::<u32>().ok()).unwrap_or(0);
+        if bytes == 0 || !bytes.is_multiple_of(TENSOR_MAP_BYTES) {
             return Err(Defect::NoTensorMap(map));
         }
         text = text.replacen(&declared(16), &declared(64), 1);
@@ -159,6 +164,7 @@ mod tests {
             )
         };
         assert_eq!(finish(&text(16, 128)), Ok(text(64, 128)));
+        assert_eq!(finish(&text(16, 256)), Ok(text(64, 256)));
         assert_eq!(finish(&text(16, 64)), Err(Defect::NoTensorMap("fill_param_0".to_owned())));
     }
 

@@ -243,10 +243,10 @@ type EncodeTiled = unsafe extern "C" fn(
 ) -> u32;
 
 /// Describes a tensor in device memory, and the boxes that copies take of it, to the hardware: `cuTensorMapEncodeTiled`,
-/// without interleaving, swizzling or steps, with zeros outside of the tensor.
+/// without interleaving or steps, with zeros outside of the tensor.
 ///
-/// `data_type` is a `CUtensorMapDataType`, `l2_promotion` a `CUtensorMapL2promotion`. Extents and strides are the tensor's, innermost
-/// dimension first; strides, in bytes, are those of the other dimensions.
+/// `data_type` is a `CUtensorMapDataType`, followed by a `CUtensorMapSwizzle` and a `CUtensorMapL2promotion`. Extents and strides
+/// are the tensor's, innermost dimension first; strides, in bytes, are those of the other dimensions.
 ///
 /// # Safety
 ///
@@ -258,7 +258,7 @@ pub unsafe fn encode_tensor_map<const RANK: usize, const STRIDES: usize>(
     extents: &[u64; RANK],
     strides: &[u64; STRIDES],
     boxed: &[u32; RANK],
-    l2_promotion: u32,
+    [swizzle, l2_promotion]: [u32; 2],
 ) -> CUresult {
     const { assert!(STRIDES + 1 == RANK) };
     static ENTRY: Entry<EncodeTiled> = Entry::new("cuTensorMapEncodeTiled\0");
@@ -276,7 +276,7 @@ pub unsafe fn encode_tensor_map<const RANK: usize, const STRIDES: usize>(
                 boxed.as_ptr(),
                 [1; RANK].as_ptr(),
                 0,
-                0,
+                swizzle,
                 l2_promotion,
                 0,
             )

@@ -136,7 +136,7 @@ pub unsafe fn copy_bulk(target: SharedPtr<u8>, source: *const u8, bytes: u32, ba
 }
 
 /// A tensor in global memory and the box of it that a copy takes, as the driver's `cuTensorMapEncodeTiled` describes
-/// them. Passed to kernels by value.
+/// them. Passed to kernels by value, in [`TensorMaps`].
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug)]
 pub struct TensorMap(pub [u64; 16]);
@@ -146,8 +146,13 @@ impl TensorMap {
     pub const NONE: Self = Self([0; 16]);
 }
 
-/// The address of a kernel's parameter, a [`TensorMap`](crate::async_copy::TensorMap), by the kernel's name and the
-/// parameter's number and name: copies want it where the launch has put it, and a reference would be to a copy of its
+/// Tensor maps that are one parameter of a kernel.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug)]
+pub struct TensorMaps<const COUNT: usize>(pub [TensorMap; COUNT]);
+
+/// The address of the first of a kernel's [`TensorMaps`](crate::async_copy::TensorMaps), by the kernel's name and the
+/// parameter's number and name: copies want them where the launch has put them, and a reference would be to a copy of its
 /// own. For sm_90 and later.
 ///
 /// Copies want it aligned to 64 bytes, which rustc cannot say of a parameter. The mark that this leaves in the PTX has
@@ -155,7 +160,7 @@ impl TensorMap {
 #[macro_export]
 macro_rules! tensor_map_parameter {
     ($kernel:ident, $number:literal, $parameter:ident) => {{
-        let _: $crate::async_copy::TensorMap = $parameter;
+        let _: $crate::async_copy::TensorMaps<_> = $parameter;
         let map: *const $crate::async_copy::TensorMap;
         // SAFETY: takes the address of a parameter of the kernel in which this is expanded.
         unsafe {
@@ -177,7 +182,7 @@ macro_rules! tensor_map_parameter {
 ///
 /// # Safety
 ///
-/// As for [`copy_bulk`], with the bytes of the box; `map` must be the address of a parameter, by
+/// As for [`copy_bulk`], with the bytes of the box; `map` must be the address of one of a parameter, by
 /// [`tensor_map_parameter`](crate::tensor_map_parameter). The target must be aligned to 128 bytes, and `first[0]` elements
 /// must be a multiple of 16 bytes.
 #[cfg(target_arch = "nvptx64")]
@@ -199,6 +204,62 @@ pub unsafe fn copy_box(target: SharedPtr<u8>, map: *const TensorMap, first: [i32
             d = in(reg32) first[3],
             e = in(reg32) first[4],
             barrier = in(reg32) barrier.address(),
+            options(nostack, preserves_flags),
+        )
+    }
+}
+
+/// Starts to copy a box of a tensor of five dimensions from shared memory, where it is dense but for what the tensor map's
+/// swizzling exchanges; elements that lie outside of the tensor are not copied. `first` is where the box begins, innermost
+/// dimension first. The copy belongs to the thread's next [group](commit_bulk_group). For sm_90 and later; the emulator does
+/// not have it.
+///
+/// # Safety
+///
+/// `map` must be the address of one of a parameter, by [`tensor_map_parameter`](crate::tensor_map_parameter). The source must be
+/// aligned to 128 bytes and lie in one array; what threads wrote there must be ordered before this call, after
+/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until the thread
+/// has waited for the group to be read. Nobody else may access the box in the tensor before the kernel ends, and the block
+/// may not end before the group is read.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub unsafe fn store_box(map: *const TensorMap, first: [i32; 5], source: SharedPtr<u8>) {
+    // SAFETY: the caller vouches for the map and the places. The compiler has to assume that any memory is read and written
+    // here.
+    unsafe {
+        core::arch::asm!(
+            "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [{map}, {{{a}, {b}, {c}, {d}, {e}}}], [{source}];",
+            map = in(reg64) map,
+            a = in(reg32) first[0],
+            b = in(reg32) first[1],
+            c = in(reg32) first[2],
+            d = in(reg32) first[3],
+            e = in(reg32) first[4],
+            source = in(reg32) source.address(),
+            options(nostack, preserves_flags),
+        )
+    }
+}
+
+/// Closes what this thread has [stored](store_box) since it last did so into a group, which may be empty. For sm_90 and
+/// later; the emulator does not have it.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub fn commit_bulk_group() {
+    // SAFETY: the instruction has no requirements. Memory counts as changed, so copies stay on their side of it.
+    unsafe { core::arch::asm!("cp.async.bulk.commit_group;", options(nostack, preserves_flags)) }
+}
+
+/// Waits until the sources of this thread's [groups](commit_bulk_group) have been read, all but those of the `PENDING`
+/// newest ones. For sm_90 and later; the emulator does not have it.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub fn await_bulk_reads<const PENDING: u32>() {
+    // SAFETY: the instruction has no requirements. Memory counts as changed, so stores stay on their side of it.
+    unsafe {
+        core::arch::asm!(
+            "cp.async.bulk.wait_group.read {pending};",
+            pending = const PENDING,
             options(nostack, preserves_flags),
         )
     }

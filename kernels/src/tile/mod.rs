@@ -38,7 +38,7 @@ mod stage;
 mod store;
 mod unrolled;
 
-pub use cuda_std::async_copy::TensorMap;
+pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
 use compute::{PackedRun, Staged, multiply_run};
@@ -125,7 +125,16 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     unsafe {
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         for job in jobs(t) {
-            let target = |job| Target { t, tables: operands.tables, bias, output, place: Place::new(t, job), is_first };
+            let target = |job| Target {
+                t,
+                tables: operands.tables,
+                bias,
+                output,
+                #[cfg(cuda_arch = "sm_90a")]
+                output_map: operands.maps.wrapping_add(1),
+                place: Place::new(t, job),
+                is_first,
+            };
             target(job).locate(&mut located);
             let pass = PassHead::load(t, operands.tables, Place::new(t, job).pass);
             let mut sums = Sums::ZERO;
@@ -182,6 +191,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
             }
             is_first &= pass.chunks == 0;
         }
+        Target::finish();
     }
 }
 
@@ -193,29 +203,30 @@ macro_rules! tile_kernel {
         /// # Safety
         /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
         /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-        /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, `input_map` describes it,
-        /// and boxes of a stage, in the order x, y, z, samples, channels. Blocks have [`THREADS`] threads and the shared memory
+        /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, the first of the `maps` describes it,
+        /// and boxes of a stage, in the order x, y, z, samples, channels. If it has boxed words and the output is aligned so, the second one
+        /// describes that, and boxes of so many words in all channels of a tile: x, rows, channels of a group, groups, samples. Blocks have [`THREADS`] threads and the shared memory
         /// that the tiling asks for; there are as many as `tiling` says.
         #[kernel(launch_bounds(384, 1))]
         pub unsafe fn $name(
             tiling: Tiling,
             tables: *const [u32; 4],
             input: *const f32,
-            input_map: TensorMap,
+            maps: TensorMaps<2>,
             weight: *const f32,
             bias: *const f32,
             output: *mut f32,
         ) {
             // Elsewhere there are no copies of boxes.
             #[cfg(not(cuda_arch = "sm_90a"))]
-            let _ = input_map;
+            let _ = maps;
             // SAFETY: the caller's promise.
             unsafe {
                 let operands = Operands {
                     tables,
                     input,
                     #[cfg(cuda_arch = "sm_90a")]
-                    input_map: cuda_std::tensor_map_parameter!($name, 3, input_map),
+                    maps: cuda_std::tensor_map_parameter!($name, 3, maps),
                     weight,
                 };
                 tile::<{ $columns / 8 }, $slots, $split>(&tiling, &operands, bias, output);

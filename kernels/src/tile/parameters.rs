@@ -180,6 +180,10 @@ pub struct Tiling {
     pub jobs: u32,
     /// Jobs of a block, at most.
     pub rounds: u32,
+    /// Words of a row that boxes of the output have, 16 or 32, for compute capability 9.0; 0 if it is not stored in boxes.
+    pub boxed_words: u32,
+    /// Bytes of such a box, in all channels of a tile.
+    pub boxed_bytes: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
 }

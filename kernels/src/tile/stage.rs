@@ -35,7 +35,7 @@ pub(super) struct Operands {
     pub(super) tables: *const [u32; 4],
     pub(super) input: *const f32,
     #[cfg(cuda_arch = "sm_90a")]
-    pub(super) input_map: *const async_copy::TensorMap,
+    pub(super) maps: *const async_copy::TensorMap,
     pub(super) weight: *const f32,
 }
 
@@ -118,7 +118,7 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
                 ring.full().arrive_expect(t.box_bytes);
                 let slot = dynamic_shared_mem::<u8>().add(t.input_start + ring.slot() * t.input_bytes);
                 let first = [x, y, z, place.sample as i32, channel as i32];
-                async_copy::copy_box(slot, operands.input_map, first, ring.full());
+                async_copy::copy_box(slot, operands.maps, first, ring.full());
                 channel += t.stage_channels;
                 ring.advance();
             }

@@ -1,16 +1,22 @@
-//! Storing: where the elements of a job lie in the output, and by which of two ways they get there.
+//! Storing: where the elements of a job lie in the output, and by which of three ways they get there.
 //!
-//! What a lane holds of the product are neighbouring elements of an output row. Where rows begin and end with sectors of the memory, it stores
-//! them itself (`direct`). Elsewhere they go through shared memory, so that lanes write whole sectors of a line (`staged`).
+//! What a lane holds of the product are neighbouring elements of an output row (`held`). Where rows begin and end with sectors of the memory, it
+//! stores them itself (`direct`), or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`). Elsewhere they go through
+//! shared memory, so that lanes write whole sectors of a line (`staged`).
 //!
 //! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job.
 
+#[cfg(cuda_arch = "sm_90a")]
+mod boxed;
 mod direct;
+mod held;
 mod staged;
 
 use core::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
+#[cfg(cuda_arch = "sm_90a")]
+use cuda_std::async_copy::TensorMap;
 use cuda_std::{
     hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
@@ -31,6 +37,8 @@ pub(super) struct Target<'a> {
     pub(super) tables: *const [u32; 4],
     pub(super) bias: *const f32,
     pub(super) output: *mut f32,
+    #[cfg(cuda_arch = "sm_90a")]
+    pub(super) output_map: *const TensorMap,
     pub(super) place: Place,
     /// Whether it is the first job of the block that stores a product.
     pub(super) is_first: bool,
@@ -46,8 +54,26 @@ struct Line {
     source: u32,
     /// Its words: none if there is no such row.
     words: u32,
-    /// Zero.
-    padding: u32,
+    /// Its output row, counted from where the tile begins.
+    row: u32,
+}
+
+/// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for boxes too; who compiles it for one knows
+/// the lines by their comments.
+#[cfg(cuda_arch = "sm_90a")]
+#[inline(always)]
+fn is_specialised() -> bool {
+    let is: u32;
+    // SAFETY: writes a register.
+    unsafe {
+        core::arch::asm!(
+            "mov.b32 {is}, 0; //! unless specialised",
+            "//! if specialised: mov.b32 {is}, 1;",
+            is = out(reg32) is,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    is != 0
 }
 
 /// What a team's table of lines is for: a pass, and at which edges of the output. Tiles that are alike in these have the same lines,
@@ -176,7 +202,7 @@ impl Target<'_> {
             offset: n * t.output_sample as u32 + (z * height + y) * width + x,
             source,
             words: if exists { words() } else { 0 },
-            padding: 0,
+            row: z * height + y,
         }
     }
 
@@ -210,6 +236,17 @@ impl Target<'_> {
         let is_aligned = |words: usize| self.output.addr().is_multiple_of(4 * words);
         let held = hint::opaque(self.t.held);
         let is_direct = has_product && hint::opaque(self.t.is_direct) != 0;
+        #[cfg(cuda_arch = "sm_90a")]
+        if has_product && is_specialised() && self.t.boxed_words != 0 && is_aligned(4) {
+            // SAFETY: the caller's promise; the host's word for the map.
+            return unsafe {
+                match held {
+                    Tiling::PAIRS => self.store_boxed::<BLOCKS, SLOTS, { Tiling::PAIRS }>(product),
+                    Tiling::QUADS => self.store_boxed::<BLOCKS, SLOTS, { Tiling::QUADS }>(product),
+                    _ => self.store_boxed::<BLOCKS, SLOTS, { Tiling::QUADS_OF_HALVES }>(product),
+                }
+            };
+        }
         // SAFETY: the caller's promise; the host's word for the rows.
         unsafe {
             match held {
@@ -225,6 +262,13 @@ impl Target<'_> {
                 _ => self.store_staged(product, has_product),
             }
         }
+    }
+
+    /// Waits until all that the thread stores has left the shared memory: it may not end before.
+    #[inline(always)]
+    pub(super) fn finish() {
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::async_copy::await_bulk_reads::<0>();
     }
 
     /// The output of the tile's first channel, where the tile begins.

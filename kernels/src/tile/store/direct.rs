@@ -1,8 +1,5 @@
 //! Storing straight from the product: the elements that a lane holds of an output row go out in one piece.
 //!
-//! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of two, and both of its
-//! phases in the columns of the matrix or in a pair of slots, they are four.
-//!
 //! A store reads its registers long after it is issued, and whoever writes to them next has to wait. So all that a block of columns stores is
 //! computed first, and then stored.
 
@@ -11,7 +8,10 @@ use cuda_std::{
     mem::{self, Transfer},
 };
 
-use super::{Line, Target};
+use super::{
+    Line, Target,
+    held::{pairs, quads, quads_of_halves},
+};
 use crate::{
     index::Index,
     tile::{TEAM_ROWS, multiply::Product, parameters::Tiling, unrolled::unrolled},
@@ -171,58 +171,4 @@ impl Channels {
             }
         });
     }
-}
-
-/// The two words of each row that a block of columns has, by channel.
-///
-/// # Safety
-/// The product is complete.
-#[inline(always)]
-unsafe fn pairs<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
-    product: &impl Product<BLOCKS, SLOTS>,
-) -> [[[f32; 2]; 2]; SLOTS] {
-    let mut values = [[[0.0; 2]; 2]; SLOTS];
-    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-        // SAFETY: the caller's promise.
-        let [a, b, c, d] = unsafe { product.values::<SLOT, BLOCK>() };
-        values[SLOT] = [[a, c], [b, d]];
-    });
-    values
-}
-
-/// The four words of each row that a block of columns and the next one have, with a phase each, by channel.
-///
-/// # Safety
-/// The product is complete.
-#[inline(always)]
-unsafe fn quads<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT: usize>(
-    product: &impl Product<BLOCKS, SLOTS>,
-) -> [[[f32; 4]; 2]; SLOTS] {
-    let mut values = [[[0.0; 4]; 2]; SLOTS];
-    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-        // SAFETY: the caller's promise.
-        let ([a, b, c, d], [e, f, g, h]) = unsafe { (product.values::<SLOT, BLOCK>(), product.values::<SLOT, NEXT>()) };
-        values[SLOT] = [[a, e, c, g], [b, f, d, h]];
-    });
-    values
-}
-
-/// The four words of each row that two slots have, with a phase each, by channel. There are half as many rows as slots.
-///
-/// # Safety
-/// The product is complete.
-#[inline(always)]
-unsafe fn quads_of_halves<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
-    product: &impl Product<BLOCKS, SLOTS>,
-) -> [[[f32; 4]; 2]; SLOTS] {
-    let mut values = [[[0.0; 4]; 2]; SLOTS];
-    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-        const NEXT: usize = SLOT + 1;
-        if SLOT.is_multiple_of(2) && NEXT < SLOTS {
-            // SAFETY: the caller's promise.
-            let ([a, b, c, d], [e, f, g, h]) = unsafe { (product.values::<SLOT, BLOCK>(), product.values::<NEXT, BLOCK>()) };
-            values[SLOT / 2] = [[a, e, c, g], [b, f, d, h]];
-        }
-    });
-    values
 }

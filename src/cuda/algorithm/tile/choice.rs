@@ -393,11 +393,19 @@ struct Store {
 }
 
 impl Store {
-    fn new(layout: &Layout, problem: &Problem<3>) -> Self {
+    fn new(layout: &Layout, boxed: bool) -> Self {
         let outputs = f64::from(layout.places * layout.line_phases * tile::TEAM_ROWS * layout.stored_channels());
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
-        if layout.is_direct(problem) {
+        if boxed {
+            return Self {
+                instructions: matrices * 7.0 + 150.0,
+                latency: STORE_LATENCY / 2.0,
+                shared: outputs * 8.0 / 128.0,
+                bytes: outputs * 4.0,
+            };
+        }
+        if layout.is_direct() {
             // A lane's words of eight lanes lie together.
             let words = if layout.held() == Tiling::PAIRS { 2 } else { 4 };
             let neighbours = f64::from(8 * words);
@@ -468,7 +476,7 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);
 
     // Of the end of a job, for a team.
-    let store = Store::new(layout, problem);
+    let store = Store::new(layout, shared.boxed);
 
     // A team works on one stage after the other, and both teams share what a multiprocessor has.
     let stages = if work.slabs > 0.0 { f64::from(layout.stages) } else { 0.0 };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
 use super::groups::Group;
-use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes};
+use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes, geometry::gcd};
 
 /// Parts of shared memory begin at multiples of this many bytes.
 const ALIGN: u32 = 128;
@@ -19,6 +19,15 @@ const RUN_BYTES: u32 = 36 << 10;
 /// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight channels, where
 /// runs allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
+
+/// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so many.
+const BOXES_ALIGN: u32 = 1024;
+
+/// The fewest output channels of a tile that are stored in boxes.
+const LEAST_BOXED_CHANNELS: u32 = 16;
+
+/// The most bytes of a team's output that are staged in boxes.
+const MOST_BOXED_BYTES: u32 = 32 << 10;
 
 /// Blocks of columns whose output is staged at a time, if slots are few.
 const STAGED_BLOCKS: u32 = 4;
@@ -82,6 +91,8 @@ pub(super) struct Layout {
     pub(super) line_phases: u32,
     /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in different passes.
     pub(super) places: u32,
+    /// Words of a row that boxes of the output have; 0 if it cannot be stored in boxes.
+    pub(super) boxed_words: u32,
 }
 
 /// Rings and places in shared memory, in bytes.
@@ -98,6 +109,8 @@ pub(super) struct Shared {
     pub(super) output_start: u32,
     /// Of a team.
     pub(super) output_bytes: u32,
+    /// Whether it is for boxes.
+    pub(super) boxed: bool,
     pub(super) total: u32,
 }
 
@@ -196,7 +209,7 @@ impl Layout {
         } else {
             (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8))
         };
-        Some(Self {
+        let layout = Self {
             cut,
             phases: phases.clone(),
             axis_x: axes[2],
@@ -214,7 +227,9 @@ impl Layout {
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
             line_phases,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
-        })
+            boxed_words: 0,
+        };
+        Some(Self { boxed_words: layout.boxed_words(problem), ..layout })
     }
 
     /// Number of passes.
@@ -268,10 +283,32 @@ impl Layout {
     }
 
     /// What copies take of the input, if they take boxes.
-    pub(super) fn boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
+    pub(super) fn input_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
         let [z, y, _] = self.halo;
         let boxed = [self.pitch, y, z, self.cut.extents[0], 8 * self.cut.stage_blocks];
-        self.in_boxes.then(|| Boxes::new(problem, boxed))
+        self.in_boxes.then(|| Boxes::of_input(problem, boxed))
+    }
+
+    /// What copies bring to the output, if they can bring boxes.
+    pub(super) fn output_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
+        (self.boxed_words > 0).then(|| Boxes::of_output(problem, self.boxed_words, self.tile_channels))
+    }
+
+    /// The words that the rows of the box, or what a team has of each, consist of, if the output can be stored in boxes of them, and that is worth it:
+    /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied.
+    fn boxed_words(&self, problem: &Problem<3>) -> u32 {
+        let rows_are_aligned = self.axis_x.output.is_multiple_of(4) && problem.output_shape().len() > 0;
+        let is_worth_it = self.tile_channels >= LEAST_BOXED_CHANNELS && self.boxed_bytes() <= MOST_BOXED_BYTES;
+        if !(self.cut.may_copy_boxes && rows_are_aligned && self.holds_pieces() && is_worth_it) {
+            return 0;
+        }
+        let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32 * self.line_phases;
+        [32, 16].into_iter().find(|&boxed| words.is_multiple_of(boxed)).unwrap_or(0)
+    }
+
+    /// Bytes of a team's staged boxes.
+    fn boxed_bytes(&self) -> u32 {
+        4 * self.tile_channels * self.cut.rows() * self.staged_row_words()
     }
 
     /// Copies of a staged channel.
@@ -422,15 +459,16 @@ impl Layout {
         }
     }
 
-    /// Whether lanes store what they hold straight from the product, if the output is aligned.
-    pub(super) fn is_direct(&self, problem: &Problem<3>) -> bool {
-        let words = match self.held() {
-            Tiling::ONE_PHASE => return false,
-            Tiling::PAIRS => 2,
-            _ => 4,
-        };
+    /// Whether what a lane holds are pieces of output rows, and together they are all of the output.
+    fn holds_pieces(&self) -> bool {
         let all_are_computed = self.places == self.cut.rows() * self.row_lines();
-        all_are_computed && self.has_pairs() && problem.axes()[2].output.is_multiple_of(words)
+        self.held() != Tiling::ONE_PHASE && all_are_computed && self.has_pairs()
+    }
+
+    /// Whether lanes store what they hold straight from the product, if the output is aligned.
+    pub(super) fn is_direct(&self) -> bool {
+        let words = if self.held() == Tiling::PAIRS { 2 } else { 4 };
+        self.holds_pieces() && self.axis_x.output.is_multiple_of(words)
     }
 
     /// Whether the two positions of a lane are neighbours in a row.
@@ -441,7 +479,15 @@ impl Layout {
     /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
     /// `stage_chunks`; `None` if there is not even enough for one of everything.
     pub(super) fn shared(&self, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
-        let with = |rings: [u32; 2]| self.shared_with(rings, chunk_slabs);
+        let boxed = if self.boxed_words > 0 { self.shared_and(true, chunk_slabs, stage_chunks, limit) } else { None };
+        // Boxes are not worth it if teams wait for what they multiply.
+        let boxed = boxed.filter(|shared| shared.input_ring >= 2 && shared.weight_ring >= 3);
+        boxed.or_else(|| self.shared_and(false, chunk_slabs, stage_chunks, limit))
+    }
+
+    /// The same with room for staged boxes of the output, or without.
+    fn shared_and(&self, boxed: bool, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
+        let with = |rings: [u32; 2]| self.shared_with(rings, boxed, chunk_slabs);
         let fits = |rings: [u32; 2]| {
             rings.iter().all(|&slots| slots <= tile::MOST_RING_SLOTS)
                 && with(rings).is_some_and(|shared| shared.total <= limit)
@@ -465,7 +511,7 @@ impl Layout {
     }
 
     /// Shared memory for rings of some inputs and chunks of weights.
-    fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], chunk_slabs: u32) -> Option<Shared> {
+    fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], boxed: bool, chunk_slabs: u32) -> Option<Shared> {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
         let offsets_start = tile::BARRIER_BYTES;
         let input_start = align(offsets_start + 4 * self.copies())?;
@@ -475,8 +521,14 @@ impl Layout {
         let lines_start = align(weight_start.checked_add(weight_bytes)?)?;
         let lines_bytes = tile::TEAMS * self.places * self.segments() * tile::LINE_BYTES;
         let bias_start = lines_start.checked_add(lines_bytes)?;
-        let output_start = bias_start + tile::TEAMS * 4 * self.tile_channels;
-        let output_bytes = 4 * self.slice_channels() * self.staged_channel_words();
+        let biases_end = bias_start.checked_add(tile::TEAMS * 4 * self.tile_channels)?;
+        let output_start = biases_end.checked_next_multiple_of(if boxed { BOXES_ALIGN } else { ALIGN })?;
+        let staged_bytes = 4 * self.slice_channels() * self.staged_channel_words();
+        let output_bytes = if boxed {
+            staged_bytes.max(self.boxed_bytes()).checked_next_multiple_of(BOXES_ALIGN)?
+        } else {
+            staged_bytes
+        };
         let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
         Some(Shared {
             input_ring,
@@ -489,6 +541,7 @@ impl Layout {
             bias_start,
             output_start,
             output_bytes,
+            boxed,
             total,
         })
     }

@@ -85,7 +85,10 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
             Argument::Table(0),
             Input,
-            Argument::InputMap(layout.boxes(&task.problem)),
+            Argument::TensorMaps([
+                layout.input_boxes(&task.problem),
+                layout.output_boxes(&task.problem).filter(|_| tables.shared.boxed),
+            ]),
             PackedWeight,
             Bias,
             Output,

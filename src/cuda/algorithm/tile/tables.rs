@@ -184,13 +184,15 @@ impl Tables {
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),
-            is_direct: layout.is_direct(problem).into(),
+            is_direct: layout.is_direct().into(),
             row_words: layout.staged_row_words(),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
             jobs: layout.jobs(problem.groups()) as u32,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
+            boxed_words: if self.shared.boxed { layout.boxed_words } else { 0 },
+            boxed_bytes: 4 * layout.boxed_words * layout.tile_channels,
             box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
         }
     }

@@ -91,3 +91,37 @@ fn a_stride_of_one_in_one_to_three_dimensions() {
     let layer = ConvTranspose::<3>::builder(8, 48, [3, 5, 7]).build().unwrap();
     check(&devices, &layer, Shape::batched(1, 8, [5, 6, 16]), "tile");
 }
+
+/// Outputs that are stored in boxes are large: of these, only what the model chooses is checked.
+#[test]
+fn large_outputs_stored_in_boxes() {
+    let Some(device) = gpu::device("large_outputs_stored_in_boxes") else { return };
+    let check = |layer: ConvTranspose<2>, input: Shape<2>| {
+        let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+        let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
+        let exact = expected(&layer, &x, &w, Some(&bias));
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+        let device_bias = device.upload_slice(&bias).unwrap();
+        for precision in [Precision::Tf32, Precision::F32] {
+            let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+            let plan = Plan::new(&device, &layer, input, options).unwrap();
+            assert!(plan.is_specialised());
+            let in_boxes = plan.describe().contains("stored in boxes");
+            assert!(in_boxes || precision == Precision::Tf32, "{}, {layer:?}", plan.describe());
+            let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
+            let mut output = device.upload(&unwritten).unwrap();
+            plan.forward(&stream, &x, &w, Some(&device_bias), &mut output).unwrap();
+            assert!(output.download(&stream).unwrap().as_slice() == exact, "{}, {layer:?}", plan.describe());
+        }
+    };
+    let layer = |channels, kernel| ConvTranspose::<2>::builder(16, channels, kernel);
+    // The last tile of channels has eight; the last tile of each row has 36 positions.
+    check(layer(72, [1, 3]).padding([0, 1]).build().unwrap(), Shape::batched(3, 16, [61, 1060]));
+    // Two groups, three samples in tiles of more, rows that are slots.
+    check(layer(80, [3, 3]).groups(2).padding([1, 1]).build().unwrap(), Shape::batched(3, 16, [250, 252]));
+    // Both phases in the columns.
+    check(layer(72, [2, 2]).stride([2, 2]).build().unwrap(), Shape::batched(3, 16, [121, 126]));
+    // In halves.
+    check(layer(72, [1, 4]).stride([1, 2]).padding([0, 1]).build().unwrap(), Shape::batched(3, 16, [67, 474]));
+}

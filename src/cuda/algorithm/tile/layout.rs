@@ -23,6 +23,9 @@ const PROMOTE_AFTER: u32 = 16;
 /// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so many.
 const BOXES_ALIGN: u32 = 1024;
 
+/// The fewest elements of an output that is stored in boxes: about as many as the L2 cache of an H200 holds.
+const LEAST_BOXED_OUTPUTS: usize = 12 << 20;
+
 /// The fewest output channels of a tile that are stored in boxes.
 const LEAST_BOXED_CHANNELS: u32 = 16;
 
@@ -295,9 +298,10 @@ impl Layout {
     }
 
     /// The words that the rows of the box, or what a team has of each, consist of, if the output can be stored in boxes of them, and that is worth it:
-    /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied.
+    /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied, or if the cache takes the output anyway.
     fn boxed_words(&self, problem: &Problem<3>) -> u32 {
-        let rows_are_aligned = self.axis_x.output.is_multiple_of(4) && problem.output_shape().len() > 0;
+        let rows_are_aligned =
+            self.axis_x.output.is_multiple_of(4) && problem.output_shape().len() >= LEAST_BOXED_OUTPUTS;
         let is_worth_it = self.tile_channels >= LEAST_BOXED_CHANNELS && self.boxed_bytes() <= MOST_BOXED_BYTES;
         if !(self.cut.may_copy_boxes && rows_are_aligned && self.holds_pieces() && is_worth_it) {
             return 0;

@@ -98,7 +98,7 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
         tables: vec![Table::new(&tables.rows), Table::new(&tables.slabs)],
         packed_len: packing.words as usize * if split { 2 } else { 1 },
         pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
-        description: layout.to_string(),
+        description: format!("{layout}{}", if tables.shared.boxed { ", stored in boxes" } else { "" }),
         launches: if layout.fills_first() { vec![fill_first(task), compute] } else { vec![compute] },
     }
 }

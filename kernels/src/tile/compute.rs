@@ -16,7 +16,7 @@ pub(super) struct Staged {
     pub(super) weight: Weights,
 }
 
-/// Adds the products of a run. When it returns, those of earlier runs are complete.
+/// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending.
 ///
 /// # Safety
 /// The run's weights and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
@@ -180,24 +180,29 @@ unsafe fn run_products<
     }
 }
 
+/// Whether input rows are multiplied one after the other, each for all slots that it contributes to, and not some of them together, each for its slot.
+const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
+    split || taps > 1 || halved != WHOLE
+}
+
 /// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their own, and twice as many batches
 /// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
 const fn goes_by_two(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
     const MOST_REGISTERS: usize = 32;
     let batches = batches(slots, split, neighbours, taps, halved);
-    let rows = if split || taps > 1 || halved != WHOLE { 1 } else { rows_of_batch(slots) };
+    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots) };
     let registers = if split { 8 } else { 4 * neighbours * rows };
     batches <= 2 && 2 * batches * registers <= MOST_REGISTERS
 }
 
 /// Batches of products of a block of channels.
 const fn batches(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> usize {
-    let batches = if split {
-        rows(slots, taps, halved) * neighbours
-    } else if taps > 1 || halved != WHOLE {
-        rows(slots, taps, halved)
-    } else {
+    let batches = if !goes_row_by_row(split, taps, halved) {
         slots / rows_of_batch(slots)
+    } else if split {
+        rows(slots, taps, halved) * neighbours
+    } else {
+        rows(slots, taps, halved)
     };
     // Some kinds of runs do not exist for some numbers of slots.
     if batches == 0 { 1 } else { batches }
@@ -236,7 +241,7 @@ unsafe fn multiply_block<
         let number = hint::opaque(block);
         let input = staged.input.shifted(run.offset + number * t.block_bytes);
         let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
-        if SPLIT || TAPS > 1 || HALVED != WHOLE {
+        if const { goes_row_by_row(SPLIT, TAPS, HALVED) } {
             row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(t, accumulators, input, weight, run, pending);
         } else {
             rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run, pending);

@@ -162,7 +162,7 @@ pub struct Tiling {
     pub line_reach: u32,
     /// Words of a line that a lane loads before it stores them: 3 to 5.
     pub line_words_at_once: u32,
-    /// A bit for each kind of run that there is, and for whether some are aligned. Where this is a constant, the code for the others goes.
+    /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,

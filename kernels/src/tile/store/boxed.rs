@@ -2,8 +2,9 @@
 //! output, and the team goes on.
 //!
 //! A box has some neighbouring words of a row, 16 or 32, in all channels of the tile. What lies beyond the end of a row, or is a channel that does
-//! not exist, is not copied. Copies want boxes to begin at multiples of 16 bytes, in all rows. In shared memory the words of a channel follow those of the one before. The copies exchange units of 16 bytes within
-//! 128 or 64 bytes, depending on the address, so that what the lanes of a warp write at once lies on different banks.
+//! not exist, is not copied. Copies want boxes to begin at multiples of 16 bytes, in all rows. In shared memory the words of a channel follow those
+//! of the one before. The copies exchange units of 16 bytes within 128 or 64 bytes, depending on the address, so that what the lanes of a warp
+//! write at once lies on different banks.
 
 use cuda_std::{
     async_copy, hint,

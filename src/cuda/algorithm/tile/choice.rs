@@ -462,12 +462,14 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
 
     // Of the producers.
     let channels = f64::from(8 * stage_blocks);
-    let rows = f64::from(extents[0] * layout.halo[0] * layout.halo[1]);
+    // What lies outside of the input is not fetched.
+    let fetched = |axis: usize| f64::from(layout.halo[axis]).min(problem.axes()[axis].input as f64);
+    let rows = f64::from(extents[0]) * fetched(0) * fetched(1);
     let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
     // Elements that come one by one, or four at a time, are written sector by sector.
     let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if layout.in_boxes { 1.0 } else { 4.0 } + weight_bytes;
-    let fetched_bytes = rows * channels * row_bytes(f64::from(layout.halo[2])) + weight_bytes;
+    let fetched_bytes = rows * channels * row_bytes(fetched(2)) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
     let fetch =
         if layout.in_boxes { BOX_INSTRUCTIONS } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };

@@ -86,3 +86,22 @@ impl Boxes {
         Ok(map.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvTranspose3d, Shape};
+
+    #[test]
+    fn boxes_of_an_output_are_rows_of_the_channels_of_a_group() {
+        let layer = ConvTranspose3d::builder(2, 10, [1, 3, 5]).groups(2).build().unwrap();
+        let problem = layer.problem(Shape::batched(3, 2, [6, 7, 8])).unwrap();
+        let boxes = Boxes::of_output(&problem, 16, 8);
+        // 6 x 9 rows of 12 elements for each channel, five of them in a group.
+        assert_eq!(boxes.extents, [12, 54, 5, 2, 3]);
+        let channel = 12 * 54 * 4;
+        assert_eq!(boxes.strides, [12 * 4, channel, 5 * channel, 10 * channel]);
+        assert_eq!((boxes.boxed, boxes.swizzle), ([16, 1, 8, 1, 1], 2));
+        assert_eq!(Boxes::of_output(&problem, 32, 8).swizzle, 3);
+    }
+}

@@ -122,6 +122,19 @@ mod tests {
         assert_eq!(kernels([1; 3], [1, 1, 4], [1; 3]), [false], "every row, if only at some positions");
     }
 
+    #[test]
+    fn large_aligned_outputs_are_stored_in_boxes() {
+        let stored_in_boxes = |batch: usize, extent: usize, target: Target| {
+            let layer = ConvTranspose1d::builder(16, 72, [3]).padding([1]).build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, 16, [extent])).unwrap().to_compute();
+            recipe(&Task::new(problem, Precision::F32, target)).unwrap().description.contains("stored in boxes")
+        };
+        assert!(stored_in_boxes(3, 1 << 16, Target::EMULATED));
+        assert!(!stored_in_boxes(3, (1 << 16) + 2, Target::EMULATED), "rows that are not aligned to 16 bytes");
+        assert!(!stored_in_boxes(2, 1 << 16, Target::EMULATED), "an output that the cache holds");
+        assert!(!stored_in_boxes(3, 1 << 16, Target { large_tiles: false, ..Target::EMULATED }), "an older GPU");
+    }
+
     /// Where the slots of such cuts begin is not counted in 32 bits.
     #[test]
     fn slots_may_lie_far_beyond_the_output() {

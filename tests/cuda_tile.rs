@@ -6,15 +6,33 @@ mod gpu;
 
 use conv_transpose::{
     ConvTranspose, Precision, Shape, Tensor,
-    cuda::{Algorithm, Device, Options, Plan},
+    cuda::{Algorithm, Device, DeviceTensor, Options, Plan},
 };
-use cust::stream::{Stream, StreamFlags};
+use cust::{
+    memory::DeviceSlice,
+    stream::{Stream, StreamFlags},
+};
 use gpu::{expected, whole_numbers};
 
 /// The GPU, with the kernels for its own architecture and with those for an older one; nothing on a machine without a GPU.
 fn devices(test: &str) -> Vec<Device> {
     let older = || Device::with_architecture(0, "sm_80").unwrap();
     gpu::device(test).into_iter().flat_map(|device| [device, older()]).collect()
+}
+
+/// What a plan computes, of an output that held something else.
+fn computed<const D: usize>(
+    device: &Device,
+    stream: &Stream,
+    plan: &Plan<D>,
+    input: &DeviceTensor<f32, D>,
+    weight: &DeviceTensor<f32, D>,
+    bias: &DeviceSlice<f32>,
+) -> Tensor<f32, D> {
+    let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
+    let mut output = device.upload(&unwritten).unwrap();
+    plan.forward(stream, input, weight, Some(bias), &mut output).unwrap();
+    output.download(stream).unwrap()
 }
 
 /// Checks every way to compute a layer; by the first device, the descriptions of some of them contain some words.
@@ -35,10 +53,7 @@ fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Sh
             let described = plans.iter().any(|plan| plan.describe().contains(words));
             assert!(described || number > 0, "{precision}, {layer:?}");
             for plan in plans {
-                let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
-                let mut output = device.upload(&unwritten).unwrap();
-                plan.forward(&stream, &x, &w, Some(&device_bias), &mut output).unwrap();
-                let output = output.download(&stream).unwrap();
+                let output = computed(device, &stream, &plan, &x, &w, &device_bias);
                 assert_eq!(output.as_slice(), exact, "{precision}, {}, {layer:?}", plan.describe());
             }
         }
@@ -109,16 +124,14 @@ fn large_outputs_stored_in_boxes() {
             assert!(plan.is_specialised());
             let in_boxes = plan.describe().contains("stored in boxes");
             assert!(in_boxes || precision == Precision::Tf32, "{}, {layer:?}", plan.describe());
-            let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
-            let mut output = device.upload(&unwritten).unwrap();
-            plan.forward(&stream, &x, &w, Some(&device_bias), &mut output).unwrap();
-            assert!(output.download(&stream).unwrap().as_slice() == exact, "{}, {layer:?}", plan.describe());
+            let output = computed(&device, &stream, &plan, &x, &w, &device_bias);
+            assert!(output.as_slice() == exact, "{}, {layer:?}", plan.describe());
         }
     };
     let layer = |channels, kernel| ConvTranspose::<2>::builder(16, channels, kernel);
-    // The last tile of channels has eight; the last tile of each row has 36 positions.
+    // Rows that are no multiple of a box.
     check(layer(72, [1, 3]).padding([0, 1]).build().unwrap(), Shape::batched(3, 16, [61, 1060]));
-    // Two groups, three samples in tiles of more, rows that are slots.
+    // Two groups, whose channels do not fill the columns; slots are rows.
     check(layer(80, [3, 3]).groups(2).padding([1, 1]).build().unwrap(), Shape::batched(3, 16, [250, 252]));
     // Both phases in the columns.
     check(layer(72, [2, 2]).stride([2, 2]).build().unwrap(), Shape::batched(3, 16, [121, 126]));

@@ -23,8 +23,8 @@ const PROMOTE_AFTER: u32 = 16;
 /// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so many.
 const BOXES_ALIGN: u32 = 1024;
 
-/// The fewest elements of an output that is stored in boxes: about as many as the L2 cache of an H200 holds.
-const LEAST_BOXED_OUTPUTS: usize = 12 << 20;
+/// The fewest elements of an output that is large: about as many as the L2 cache of an H200 holds.
+const LARGE_OUTPUT: usize = 12 << 20;
 
 /// The fewest output channels of a tile that are stored in boxes.
 const LEAST_BOXED_CHANNELS: u32 = 16;
@@ -94,8 +94,8 @@ pub(super) struct Layout {
     pub(super) line_phases: u32,
     /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in different passes.
     pub(super) places: u32,
-    /// Words of a row that boxes of the output have; 0 if it cannot be stored in boxes.
-    pub(super) boxed_words: u32,
+    /// Whether the output is larger than what the L2 cache holds.
+    pub(super) has_large_output: bool,
 }
 
 /// Rings and places in shared memory, in bytes.
@@ -212,7 +212,7 @@ impl Layout {
         } else {
             (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8))
         };
-        let layout = Self {
+        Some(Self {
             cut,
             phases: phases.clone(),
             axis_x: axes[2],
@@ -230,9 +230,8 @@ impl Layout {
             stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
             line_phases,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
-            boxed_words: 0,
-        };
-        Some(Self { boxed_words: layout.boxed_words(problem), ..layout })
+            has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
+        })
     }
 
     /// Number of passes.
@@ -292,17 +291,19 @@ impl Layout {
         self.in_boxes.then(|| Boxes::of_input(problem, boxed))
     }
 
-    /// What copies bring to the output, if they can bring boxes.
-    pub(super) fn output_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
-        (self.boxed_words > 0).then(|| Boxes::of_output(problem, self.boxed_words, self.tile_channels))
+    /// What copies bring to the output, if they bring boxes.
+    pub(super) fn output_boxes(&self, problem: &Problem<3>) -> Boxes {
+        Boxes::of_output(problem, self.boxed_words(), self.tile_channels)
     }
 
     /// The words that the rows of the box, or what a team has of each, consist of, if the output can be stored in boxes of them, and that is worth it:
     /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied, or if the cache takes the output anyway.
-    fn boxed_words(&self, problem: &Problem<3>) -> u32 {
-        let rows_are_aligned =
-            self.axis_x.output.is_multiple_of(4) && problem.output_shape().len() >= LEAST_BOXED_OUTPUTS;
-        let is_worth_it = self.tile_channels >= LEAST_BOXED_CHANNELS && self.boxed_bytes() <= MOST_BOXED_BYTES;
+    /// Otherwise 0.
+    pub(super) fn boxed_words(&self) -> u32 {
+        let rows_are_aligned = self.axis_x.output.is_multiple_of(4);
+        let is_worth_it = self.has_large_output
+            && self.tile_channels >= LEAST_BOXED_CHANNELS
+            && self.boxed_bytes() <= MOST_BOXED_BYTES;
         if !(self.cut.may_copy_boxes && rows_are_aligned && self.holds_pieces() && is_worth_it) {
             return 0;
         }
@@ -483,7 +484,7 @@ impl Layout {
     /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
     /// `stage_chunks`; `None` if there is not even enough for one of everything.
     pub(super) fn shared(&self, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
-        let boxed = if self.boxed_words > 0 { self.shared_and(true, chunk_slabs, stage_chunks, limit) } else { None };
+        let boxed = if self.boxed_words() > 0 { self.shared_and(true, chunk_slabs, stage_chunks, limit) } else { None };
         // Boxes are not worth it if teams wait for what they multiply.
         let boxed = boxed.filter(|shared| shared.input_ring >= 2 && shared.weight_ring >= 3);
         boxed.or_else(|| self.shared_and(false, chunk_slabs, stage_chunks, limit))

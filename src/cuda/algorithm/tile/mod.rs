@@ -87,7 +87,7 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
             Input,
             Argument::TensorMaps([
                 layout.input_boxes(&task.problem),
-                layout.output_boxes(&task.problem).filter(|_| tables.shared.boxed),
+                tables.shared.boxed.then(|| layout.output_boxes(&task.problem)),
             ]),
             PackedWeight,
             Bias,

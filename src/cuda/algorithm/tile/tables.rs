@@ -191,8 +191,8 @@ impl Tables {
             first_run_row: self.first_run_row,
             jobs: layout.jobs(problem.groups()) as u32,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
-            boxed_words: if self.shared.boxed { layout.boxed_words } else { 0 },
-            boxed_bytes: 4 * layout.boxed_words * layout.tile_channels,
+            boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
+            boxed_bytes: 4 * layout.boxed_words() * layout.tile_channels,
             box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
         }
     }

@@ -90,19 +90,22 @@ impl Case {
     fn new(device: &Device, algorithm: Algorithm, precision: Precision) -> Option<Self> {
         let layer = ConvTranspose2d::builder(24, 20, [4, 3]).stride([2, 3]).padding([1, 0]).groups(2).build().unwrap();
         let options = Options::default().algorithm(algorithm).precision(precision);
-        let plan = match Plan::new(device, &layer, Shape::batched(3, 24, [13, 17]), options) {
-            Err(Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTensorCores, .. })) => return None,
-            plan => plan.unwrap(),
-        };
-        Some(Self {
+        match Plan::new(device, &layer, Shape::batched(3, 24, [13, 17]), options) {
+            Err(Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTensorCores, .. })) => None,
+            plan => Some(Self::of(device, &layer, plan.unwrap())),
+        }
+    }
+
+    fn of(device: &Device, layer: &ConvTranspose2d, plan: Plan<2>) -> Self {
+        Self {
             device: device.clone(),
             stream: Stream::new(StreamFlags::NON_BLOCKING, None).unwrap(),
             weight: device.upload(&fractions(layer.weight_shape(), 1)).unwrap(),
-            bias: device.upload_slice(&[0.3; 20]).unwrap(),
+            bias: device.upload_slice(&vec![0.3; layer.out_channels()]).unwrap(),
             input: device.zeroed(plan.problem().input_shape()).unwrap(),
             output: device.zeroed(plan.output_shape()).unwrap(),
             plan,
-        })
+        }
     }
 
     fn pack(&self) -> PackedWeight<2> {
@@ -160,6 +163,24 @@ fn a_graph_of_forward_packed_computes_the_same() {
         case.check_replays(&graph);
         // A graph runs on other streams than the one that it was captured from.
         case.stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        case.check_replays(&graph);
+    }
+}
+
+/// Regions of the output are computed by launches that run beside each other.
+#[test]
+fn a_graph_of_regions_computes_the_same() {
+    let Some(device) = gpu::device("a_graph_of_regions_computes_the_same") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let layer = ConvTranspose2d::builder(16, 24, [3, 3]).build().unwrap();
+    for precision in [Precision::F32, Precision::Tf32] {
+        let options = Options::default().algorithm(Algorithm::Tile).precision(precision).specialised(false);
+        let Ok(plans) = Plan::ways(&device, &layer, Shape::batched(2, 16, [64, 128]), options) else { continue };
+        let plan = plans.into_iter().find(|plan| plan.describe().contains(" and on ")).unwrap();
+        let mut case = Case::of(&device, &layer, plan);
+        let weight = case.pack();
+        case.stream.synchronize().unwrap();
+        let graph = Graph::capture(&mut case, |case| case.forward_packed(&weight));
         case.check_replays(&graph);
     }
 }

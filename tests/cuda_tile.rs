@@ -107,6 +107,24 @@ fn a_stride_of_one_in_one_to_three_dimensions() {
     check(&devices, &layer, Shape::batched(1, 8, [5, 6, 16]), "tile");
 }
 
+/// A few positions beyond a multiple of 16 are regions of their own, which are computed beside the others; and rows that do not begin with sectors of the
+/// memory, of which warps pass words on to each other.
+#[test]
+fn regions_of_positions() {
+    let devices = devices("regions_of_positions");
+    let layer = ConvTranspose::<2>::builder(16, 24, [3, 3]).build().unwrap();
+    check(&devices, &layer, Shape::batched(2, 16, [31, 64]), " and on ");
+    check(&devices, &layer, Shape::batched(1, 16, [128, 136]), " and on ");
+    let layer = ConvTranspose::<2>::builder(16, 24, [3, 3]).stride([2, 2]).build().unwrap();
+    check(&devices, &layer, Shape::batched(2, 16, [32, 64]), " and on ");
+    let layer = ConvTranspose::<3>::builder(8, 48, [3, 2, 3]).build().unwrap();
+    check(&devices, &layer, Shape::batched(1, 8, [16, 3, 32]), " and on ");
+    let layer = ConvTranspose::<3>::builder(8, 6, [3, 2, 3]).stride([2; 3]).dilation([2; 3]).groups(2).build().unwrap();
+    check(&devices, &layer, Shape::batched(1, 8, [16, 3, 16]), " and on ");
+    let layer = ConvTranspose::<1>::builder(16, 64, [3]).build().unwrap();
+    check(&devices, &layer, Shape::batched(3, 16, [508]), "tile");
+}
+
 /// Outputs that are stored in boxes are large: of these, only what the model chooses is checked.
 #[test]
 fn large_outputs_stored_in_boxes() {

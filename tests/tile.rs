@@ -131,6 +131,20 @@ fn halves_of_the_phases_along_x() {
     }
 }
 
+/// Extents just beyond a multiple of 16: a few positions beyond it are regions of their own. Along x, along all axes, and where strides, padding or
+/// dilation leave some regions without some taps, or part of the output is filled first.
+#[test]
+fn regions_of_positions() {
+    let check = |layer: ConvTranspose<2>, input: Shape<2>| check_all(&layer, input, " and on ");
+    let layer = |kernel, stride, dilation| ConvTranspose::<2>::builder(9, 10, kernel).stride(stride).dilation(dilation);
+    check(layer([2, 3], [1, 1], [1, 1]).build().unwrap(), Shape::batched(1, 9, [3, 16]));
+    check(layer([3, 3], [1, 1], [1, 1]).padding([1, 0]).build().unwrap(), Shape::batched(2, 9, [17, 32]));
+    check(layer([3, 4], [2, 2], [1, 1]).build().unwrap(), Shape::batched(1, 9, [16, 17]));
+    check(layer([3, 3], [2, 1], [2, 1]).build().unwrap(), Shape::batched(1, 9, [16, 15]));
+    let layer = ConvTranspose::<3>::builder(8, 6, [3, 2, 3]).stride([2; 3]).dilation([2; 3]).groups(2).build().unwrap();
+    check_all(&layer, Shape::batched(1, 8, [16, 3, 16]), " and on ");
+}
+
 /// Checks every way that the model takes into account, some of which are described by some words.
 fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for precision in [Precision::Tf32, Precision::F32] {

@@ -132,6 +132,7 @@ impl<const D: usize> EmulatedPlan<D> {
         let operands = Operands { packed_weight, ..*operands };
         for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
             let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
+            let operands = launch.operands(&operands);
             let pointers = launch.pointers(&tables, &operands, &TensorMaps([TensorMap::NONE; 2]));
             let mut emulated = Launch::new(launch.blocks, launch.threads)
                 .shared_bytes(launch.shared_bytes as usize)

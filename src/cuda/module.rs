@@ -9,7 +9,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use cust::sys;
+use cuda_loader::Grid;
+use cust::sys::{self, CUresult};
 
 use super::{
     embedded::Ptx,
@@ -205,35 +206,31 @@ impl Kernel {
         Ok(value as u32)
     }
 
-    /// Launches a one-dimensional grid of `blocks` blocks of `threads` threads. Each block has `shared_bytes` of dynamic shared memory,
-    /// no more than was allowed.
+    /// Launches a grid, which may begin while the one before it still runs if it is to run `beside` it, and the driver can do that. A block has no
+    /// more dynamic shared memory than was allowed.
     ///
     /// # Safety
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
-    /// kernel, of its type, and the kernel's own safety conditions must hold until it has run.
+    /// kernel, of its type, and the kernel's own safety conditions must hold until it has run. Beside another one, it must not need what that one writes.
     pub(super) unsafe fn launch<const N: usize>(
         &self,
-        stream: sys::CUstream,
-        blocks: u32,
-        threads: u32,
-        shared_bytes: u32,
+        grid: Grid,
+        beside: bool,
         mut arguments: [*mut c_void; N],
     ) -> Result<(), CudaError> {
+        let Grid { blocks, threads, shared_bytes, stream } = grid;
+        let arguments = arguments.as_mut_ptr();
+        if beside {
+            // SAFETY: the caller's promise.
+            match unsafe { cuda_loader::launch_beside(self.raw, grid, arguments) } {
+                CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND => {}
+                result => return check("cuLaunchKernelEx", result),
+            }
+        }
         // SAFETY: the caller's promise.
         let result = unsafe {
-            sys::cuLaunchKernel(
-                self.raw,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                shared_bytes,
-                stream,
-                arguments.as_mut_ptr(),
-                ptr::null_mut(),
-            )
+            let none = ptr::null_mut();
+            sys::cuLaunchKernel(self.raw, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, none)
         };
         check("cuLaunchKernel", result)
     }

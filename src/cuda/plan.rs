@@ -2,11 +2,13 @@
 
 use std::{ffi::c_void, sync::Arc};
 
+use cuda_loader::Grid;
 use cust::{
     memory::{DeviceCopy, DeviceSlice},
     stream::Stream,
     sys,
 };
+use rayon::prelude::*;
 
 use super::{
     algorithm::{self, Algorithm, Task, Way},
@@ -54,7 +56,7 @@ impl Options {
     }
 
     /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true: results are the same, to the
-    /// bit, and a tenth faster on average; but [`Plan::new`] takes up to half a second where the driver has not compiled this case before, and
+    /// bit, and a tenth faster on average; but [`Plan::new`] takes up to a second, sometimes two, where the driver has not compiled this case before, and
     /// milliseconds where it finds it in its cache on disk, or another plan has it. To be switched off where plans are made for many shapes
     /// and run a few times each.
     #[must_use]
@@ -137,12 +139,13 @@ impl<const D: usize> Plan<D> {
         specialised: bool,
     ) -> Result<Self, Error> {
         let specialised = specialised && problem.output_shape().len() > 0;
-        let mut compiled = Vec::new();
-        let mut prepare = |launches: &[Launch]| {
-            let kernels = launches.iter().map(|launch| prepare(device, launch, specialised, &mut compiled));
-            kernels.collect::<Result<Vec<Kernel>, CudaError>>()
+        // Each of them may have to be compiled.
+        let prepare = |launches: &[Launch]| {
+            let kernels = launches.par_iter().map(|launch| prepare(device, launch, specialised));
+            kernels.collect::<Result<(Vec<_>, Vec<_>), CudaError>>()
         };
-        let (packers, kernels) = (prepare(&recipe.pack)?, prepare(&recipe.launches)?);
+        let (packers, _) = prepare(&recipe.pack)?;
+        let (kernels, compiled) = prepare(&recipe.launches)?;
         let tables =
             recipe.tables.iter().map(|table| Ok(DeviceMemory::new(device.clone(), device.upload_slice(table.rows())?)));
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
@@ -161,7 +164,7 @@ impl<const D: usize> Plan<D> {
             tables,
             workspace,
             identity: Arc::new(()),
-            specialised: compiled,
+            specialised: compiled.into_iter().flatten().collect(),
         })
     }
 
@@ -420,34 +423,36 @@ impl<const D: usize> Plan<D> {
             return Ok(());
         }
         for (launch, kernel) in launches.iter().zip(kernels) {
-            let maps = launch.tensor_maps(operands)?;
-            let arguments = launch.pointers(&self.table_addresses, operands, &maps);
+            let operands = launch.operands(operands);
+            let maps = launch.tensor_maps(&operands)?;
+            let arguments = launch.pointers(&self.table_addresses, &operands, &maps);
+            let Launch { blocks, threads, shared_bytes, .. } = *launch;
+            let grid = Grid { blocks, threads, shared_bytes, stream };
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.launch(stream, launch.blocks, launch.threads, launch.shared_bytes, arguments)? };
+            unsafe { kernel.launch(grid, launch.beside, arguments)? };
         }
         Ok(())
     }
 }
 
-/// The kernel of a launch, loaded and ready for it; if it is to be `specialised` and gains from that, `compiled` then keeps it loaded.
+/// The kernel of a launch, loaded and ready for it; and what keeps it loaded, if it is to be `specialised` and gains from that.
 fn prepare(
     device: &Device,
     launch: &Launch,
     specialised: bool,
-    compiled: &mut Vec<Arc<Specialised>>,
-) -> Result<Kernel, CudaError> {
+) -> Result<(Kernel, Option<Arc<Specialised>>), CudaError> {
     let _entered = device.enter()?;
     let constants = launch.constants().filter(|_| specialised);
-    let kernel = match constants.map(|values| device.specialised_kernel(launch.kernel, values)) {
-        Some(Ok(specialised)) => {
-            let kernel = specialised.kernel();
-            compiled.push(specialised);
-            kernel
-        }
+    let compiled = match constants.map(|values| device.specialised_kernel(launch.kernel, values)) {
+        Some(Ok(specialised)) => Some(specialised),
         // Without its library for that, the driver cannot compile; there may be machine code.
-        None | Some(Err(CudaError::PtxRefused { .. })) => device.kernel(launch.kernel)?,
+        None | Some(Err(CudaError::PtxRefused { .. })) => None,
         Some(Err(error)) => return Err(error),
     };
+    let kernel = match &compiled {
+        Some(specialised) => specialised.kernel(),
+        None => device.kernel(launch.kernel)?,
+    };
     kernel.allow_shared_bytes(launch.shared_bytes)?;
-    Ok(kernel)
+    Ok((kernel, compiled))
 }

@@ -44,10 +44,14 @@ pub(super) struct Launch {
     pub(super) threads: u32,
     /// Dynamic shared memory of a block.
     pub(super) shared_bytes: u32,
+    /// Where its part of the packed weight begins, in elements.
+    pub(super) first_packed: usize,
     /// The kernel's parameters, in order.
     pub(super) arguments: Vec<Argument>,
     /// Whether the kernel gains from being compiled for the value of its first parameter.
     pub(super) gains_from_constants: bool,
+    /// Whether it may run beside the launch before it.
+    pub(super) beside: bool,
 }
 
 /// A parameter of a kernel.
@@ -63,7 +67,7 @@ pub(super) enum Argument {
     TensorMaps([Option<Boxes>; 2]),
     /// Address of the weight.
     Weight,
-    /// Address of the packed weight.
+    /// Address of the launch's part of the packed weight.
     PackedWeight,
     /// Address of the bias, null if there is none.
     Bias,
@@ -126,8 +130,10 @@ impl Launch {
             blocks: elements.div_ceil(BLOCK.into()) as u32,
             threads: BLOCK,
             shared_bytes: 0,
+            first_packed: 0,
             arguments,
             gains_from_constants: false,
+            beside: false,
         }
     }
 
@@ -150,8 +156,14 @@ impl Launch {
         Ok(TensorMaps([encode(input, operands.input)?, encode(output, operands.output)?]))
     }
 
+    /// The operands of a call, with the launch's part of the packed weight.
+    pub(super) fn operands(&self, operands: &Operands) -> Operands {
+        let first = (self.first_packed * size_of::<f32>()) as u64;
+        Operands { packed_weight: operands.packed_weight + first, ..*operands }
+    }
+
     /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the recipe's
-    /// tables, `maps` are the launch's own. The driver only reads what they point to.
+    /// tables; `operands` and `maps` are the launch's own. The driver only reads what they point to.
     pub(super) fn pointers(
         &self,
         tables: &[u64],

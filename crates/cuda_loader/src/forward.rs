@@ -285,6 +285,69 @@ pub unsafe fn encode_tensor_map<const RANK: usize, const STRIDES: usize>(
     }
 }
 
+/// `CUlaunchConfig`, less what is always the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+    /// The stream.
+    pub stream: CUstream,
+}
+
+#[repr(C)]
+struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared_bytes: c_uint,
+    stream: CUstream,
+    attributes: *const LaunchAttribute,
+    attribute_count: c_uint,
+}
+
+/// `CUlaunchAttribute`, whose value is a union of 64 bytes.
+#[repr(C, align(8))]
+struct LaunchAttribute {
+    id: c_uint,
+    padding: c_uint,
+    value: [c_uint; 16],
+}
+
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
+
+type LaunchKernelEx = unsafe extern "C" fn(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void) -> u32;
+
+/// Launches a one-dimensional grid that may begin while the one before it in the stream still runs, as soon as that one allows it: `cuLaunchKernelEx` with
+/// programmatic stream serialization, for compute capability 9.0 and later. A driver that is too old for it says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
+///
+/// # Safety
+///
+/// As `cuLaunchKernel`. The kernel must not depend on what the grid before it writes, unless it waits for that, and end after it.
+pub unsafe fn launch_beside(function: CUfunction, grid: Grid, parameters: *mut *mut c_void) -> CUresult {
+    static ENTRY: Entry<LaunchKernelEx> = Entry::new("cuLaunchKernelEx\0");
+    let mut value = [0; 16];
+    value[0] = 1;
+    let attribute = LaunchAttribute { id: PROGRAMMATIC_STREAM_SERIALIZATION, padding: 0, value };
+    let config = LaunchConfig {
+        grid: [grid.blocks, 1, 1],
+        block: [grid.threads, 1, 1],
+        shared_bytes: grid.shared_bytes,
+        stream: grid.stream,
+        attributes: &raw const attribute,
+        attribute_count: 1,
+    };
+    // SAFETY: this is the function's type.
+    match unsafe { ENTRY.get() } {
+        // SAFETY: the caller's promise.
+        Ok(launch) => from_code(unsafe { launch(&raw const config, function, parameters, std::ptr::null_mut()) }),
+        Err(code) => code,
+    }
+}
+
 const _: [unsafe extern "C" fn(CUresult, *mut *const c_char) -> CUresult; 2] =
     [cust_raw::cuGetErrorString, cust_raw::cuGetErrorName];
 

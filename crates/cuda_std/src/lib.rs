@@ -52,6 +52,8 @@ pub mod atomic;
 pub mod emulator;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod entry;
+#[cfg(target_arch = "nvptx64")]
+pub mod grid;
 pub mod hint;
 #[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 mod host;

@@ -90,6 +90,9 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     bias: *const f32,
     output: *mut f32,
 ) {
+    // What follows in the stream and need not wait writes elsewhere.
+    #[cfg(cuda_arch = "sm_90a")]
+    cuda_std::grid::launch_dependents();
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         let boxes = stage::comes_in_boxes(t, operands);

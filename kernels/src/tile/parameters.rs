@@ -72,6 +72,8 @@ pub struct Tiling {
     pub input_sample: u64,
     /// Elements of one output sample.
     pub output_sample: u64,
+    /// The position where the first tile begins, outermost axis first.
+    pub first: [u32; 3],
     /// Distance between the origins of tiles along samples, z, y, x.
     pub tile: [u32; 4],
     /// Positions of a tile that exist: the product of the box's extents. At most the rows of the matrix product.
@@ -166,8 +168,9 @@ pub struct Tiling {
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,
-    /// Whether lanes store that straight from the product, if the output is aligned.
-    pub is_direct: u32,
+    /// Warps of a team that hold neighbouring words of a row, a power of two, if lanes store straight from the product, which they do if the output is
+    /// aligned. One, if what each of them holds are whole sectors, or is not passed on. 0 if lanes do not store straight from the product.
+    pub direct_warps: u32,
     /// Words from one row to the next in a staged output channel.
     pub row_words: u32,
     /// Rows of a pass in the table.
@@ -182,8 +185,6 @@ pub struct Tiling {
     pub rounds: u32,
     /// Words of a row that boxes of the output have, 16 or 32, for compute capability 9.0; 0 if it is not stored in boxes.
     pub boxed_words: u32,
-    /// Bytes of such a box, in all channels of a tile.
-    pub boxed_bytes: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
 }

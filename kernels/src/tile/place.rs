@@ -44,13 +44,14 @@ impl Place {
         let (rest, y) = rest.divide(t.tiles_y);
         let (n, z) = rest.divide(t.tiles_z);
         let [tile_n, tile_z, tile_y, tile_x] = t.tile;
+        let [first_z, first_y, first_x] = t.first;
         Self {
             channel_tile,
             first_channel: channel_tile * t.tile_channels,
             pass,
             group,
             sample: n * tile_n,
-            origin: [z * tile_z, y * tile_y, x * tile_x],
+            origin: [first_z + z * tile_z, first_y + y * tile_y, first_x + x * tile_x],
         }
     }
 }

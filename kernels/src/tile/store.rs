@@ -1,7 +1,7 @@
 //! Storing: where the elements of a job lie in the output, and by which of three ways they get there.
 //!
-//! What a lane holds of the product are neighbouring elements of an output row (`held`). Where rows begin and end with sectors of the memory, it
-//! stores them itself (`direct`), or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`). Elsewhere they go through
+//! What a lane holds of the product are neighbouring elements of an output row (`held`). Where it can store them at once, it does that itself (`direct`), and if
+//! rows are no whole sectors of the memory, warps pass some of them on to each other first (`sectors`). Or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`), where rows are aligned to 16 bytes. Elsewhere they go through
 //! shared memory, so that lanes write whole sectors of a line (`staged`).
 //!
 //! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job.
@@ -10,6 +10,7 @@
 mod boxed;
 mod direct;
 mod held;
+mod sectors;
 mod staged;
 
 use core::ops::Range;
@@ -235,7 +236,7 @@ impl Target<'_> {
         // The host knows the alignment of the rows to each other, not that of the first one.
         let is_aligned = |words: usize| self.output.addr().is_multiple_of(4 * words);
         let held = hint::opaque(self.t.held);
-        let is_direct = has_product && hint::opaque(self.t.is_direct) != 0;
+        let is_direct = has_product && hint::opaque(self.t.direct_warps) != 0;
         #[cfg(cuda_arch = "sm_90a")]
         if has_product && is_specialised() && self.t.boxed_words != 0 && is_aligned(4) {
             // SAFETY: the caller's promise; the host's word for the map.
@@ -264,11 +265,14 @@ impl Target<'_> {
         }
     }
 
-    /// Waits until all that the thread stores has left the shared memory: it may not end before.
+    /// Waits until all that the thread stores has left the shared memory, and for the launch before this one, if it runs beside it: a grid may not end before.
     #[inline(always)]
     pub(super) fn finish() {
         #[cfg(cuda_arch = "sm_90a")]
-        cuda_std::async_copy::await_bulk_reads::<0>();
+        {
+            cuda_std::async_copy::await_bulk_reads::<0>();
+            cuda_std::grid::await_prerequisites();
+        }
     }
 
     /// The output of the tile's first channel, where the tile begins.

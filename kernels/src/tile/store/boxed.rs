@@ -81,7 +81,7 @@ impl Target<'_> {
         let (number, within) = (word >> words.trailing_zeros(), word & (words - 1));
         [0, 1].map(|channel| {
             let word = (thread % 4 * 2 + channel) * words + within;
-            let address = self.boxed(team).add(number * t.boxed_bytes + 4 * word).address();
+            let address = self.boxed(team).add(number * self.boxed_bytes() + 4 * word).address();
             // As copies exchange units: within 128 bytes by the number of these.
             address ^ ((address >> 7 & (words / 4 - 1)) << 4)
         })
@@ -91,6 +91,12 @@ impl Target<'_> {
     #[inline(always)]
     fn line_boxes(&self) -> u32 {
         TEAM_ROWS * self.t.line_phases.value() as u32 >> self.t.boxed_words.trailing_zeros()
+    }
+
+    /// Bytes of a box, in all channels of a tile.
+    #[inline(always)]
+    fn boxed_bytes(&self) -> u32 {
+        4 * self.t.boxed_words * self.t.tile_channels
     }
 
     /// The staged boxes of a team.
@@ -116,7 +122,7 @@ impl Target<'_> {
         let t = self.t;
         let (team, thread) = Self::team();
         let rows = ROWS as u32 / hint::opaque(t.halves);
-        let line_bytes = self.line_boxes() * t.boxed_bytes;
+        let line_bytes = self.line_boxes() * self.boxed_bytes();
         let group_bytes = group * t.boxed_words * 32;
         // SAFETY: a team has biases for all channels of the tile.
         let biases = unsafe { self.biases(team).add(group * 8 + thread % 4 * 2).cast::<[f32; 2]>().load() };
@@ -158,7 +164,7 @@ impl Target<'_> {
                     let line: Line = bytemuck::cast(line.load());
                     if begins < line.words {
                         let (n, _) = row.divide(t.box_y).0.divide(t.box_z);
-                        let source = self.boxed(team).add(number * t.boxed_bytes);
+                        let source = self.boxed(team).add(number * self.boxed_bytes());
                         async_copy::store_box(self.output_map, self.box_place(&line, n, begins), source);
                     }
                 }

@@ -45,6 +45,10 @@ impl Target<'_> {
                     if is_first && last < BLOCKS && (last as u32) < used_blocks && phase.divide(t.columns_x).0 == line {
                         let channels = self.channels(output, group);
                         match HELD {
+                            Tiling::PAIRS if hint::opaque(t.direct_warps) > 1 => {
+                                let values = pairs::<BLOCKS, SLOTS, BLOCK>(product);
+                                self.store_sectors(&channels, &pieces, values, BLOCK as u32);
+                            }
                             Tiling::PAIRS => channels.store(&pieces, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
                             Tiling::QUADS => channels.store(&pieces, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),
                             _ => channels.store(&pieces, quads_of_halves::<BLOCKS, SLOTS, BLOCK>(product)),
@@ -67,7 +71,7 @@ impl Target<'_> {
         let segment = row - first.divide(self.t.box_x).0;
         // The first row begins where the team does.
         let x = if segment == 0 { position - first } else { x };
-        LaneRow { segment, first: if exists { (x * self.t.line_phases.value() as u32) as i32 } else { i32::MAX } }
+        LaneRow { segment, first: if exists { (x * self.t.line_phases.value() as u32) as i32 } else { NOWHERE } }
     }
 
     /// Where the lane's pieces lie in a line of each output row.
@@ -118,22 +122,33 @@ impl Target<'_> {
 struct LaneRow {
     /// The row of the box, counted from the team's first one.
     segment: u32,
-    /// The first position's word in the line there; beyond all lines if there is no position.
+    /// The first position's word in the line there, or [`NOWHERE`].
     first: i32,
 }
 
+/// Beyond all lines, by far: there is no such word.
+const NOWHERE: i32 = i32::MAX / 2;
+
 /// Where the pieces of output rows lie that a lane holds, in any channel.
-struct Pieces<const ROWS: usize> {
+pub(super) struct Pieces<const ROWS: usize> {
     /// The first word of a piece, counted from the beginning of its line.
     first: i32,
     /// The same word of each row's piece, counted from where the tile begins.
     offsets: [u32; ROWS],
     /// Words of each row's line: none if there is no such row.
-    words: [i32; ROWS],
+    pub(super) words: [i32; ROWS],
+}
+
+impl<const ROWS: usize> Pieces<ROWS> {
+    /// The same, of which a compiler does not know that.
+    #[inline(always)]
+    pub(super) fn again(&self) -> Self {
+        Self { offsets: self.offsets.map(hint::opaque), ..*self }
+    }
 }
 
 /// Two output channels of a lane.
-struct Channels {
+pub(super) struct Channels {
     /// The first one, where the tile begins.
     first: *mut f32,
     /// Words from one to the other.
@@ -157,18 +172,37 @@ impl Channels {
     ) where
         [f32; WORDS]: Transfer,
     {
-        let [left, right] = self.biases;
-        let values = values.map(|[a, b]| [a.map(|value| value + left), b.map(|value| value + right)]);
-        let places =
-            pieces.offsets.map(|offset| hint::opaque_pointer(self.first.wrapping_add(offset as usize)).cast_mut());
-        // Of a channel that does not exist, no line has such a word.
-        let [first, second] = self.exist.map(|exists| if exists { pieces.first } else { i32::MAX });
+        let values = self.with_biases(values);
         unrolled!(ROW in 0..ROWS, at most 8 => {
-            // SAFETY: the caller's promise; the piece exists if the condition holds.
-            unsafe {
-                mem::store_below(first, pieces.words[ROW], places[ROW].cast(), values[ROW][0]);
-                mem::store_below(second, pieces.words[ROW], places[ROW].wrapping_add(self.plane).cast(), values[ROW][1]);
-            }
+            unrolled!(CHANNEL in 0..2, at most 2 => {
+                let (first, place) = self.piece(pieces, ROW, CHANNEL);
+                // SAFETY: the caller's promise; the piece exists if the condition holds.
+                unsafe { mem::store_below(first, pieces.words[ROW], place.cast(), values[ROW][CHANNEL]) };
+            });
         });
+    }
+
+    /// The values of each row, by channel, with the biases added.
+    #[inline(always)]
+    pub(super) fn with_biases<const ROWS: usize, const WORDS: usize>(
+        &self,
+        values: [[[f32; WORDS]; 2]; ROWS],
+    ) -> [[[f32; WORDS]; 2]; ROWS] {
+        let [left, right] = self.biases;
+        values.map(|[a, b]| [a.map(|value| value + left), b.map(|value| value + right)])
+    }
+
+    /// The piece of a row in a channel: its first word, counted from the beginning of the line, and its place in the output.
+    #[inline(always)]
+    pub(super) fn piece<const ROWS: usize>(
+        &self,
+        pieces: &Pieces<ROWS>,
+        row: usize,
+        channel: usize,
+    ) -> (i32, *mut f32) {
+        let first = hint::opaque_pointer(self.first.wrapping_add(pieces.offsets[row] as usize)).cast_mut();
+        // Of a channel that does not exist, no line has such a word.
+        let number = if self.exist[channel] { pieces.first } else { NOWHERE };
+        (number, if channel == 0 { first } else { first.wrapping_add(self.plane) })
     }
 }

@@ -10,12 +10,14 @@ use std::{
 };
 
 use conv_transpose_kernels::tile::{self, Tiling, Variant};
+use rayon::prelude::*;
 
 use super::{
     Target, Task, fill,
     groups::{Group, groups},
     halves::neighbour_slabs,
     layout::{AxisGroups, Cut, Layout},
+    regions::Region,
     tables::{Tables, begins_even, ranges},
 };
 use crate::{
@@ -56,12 +58,14 @@ const SERIAL_ISSUE: f64 = 2.0;
 /// Cycles from one instruction of a warp that fetches to the next.
 const FETCH_ISSUE: f64 = 5.0;
 
-/// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes. In single precision, with three times
-/// the products, it makes no difference.
+/// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
 const WITHOUT_BOXES: f64 = 1.1;
 
-/// Instructions of the thread that starts the copy of a box.
-const BOX_INSTRUCTIONS: f64 = 50.0;
+/// The same in single precision, with three times the products.
+const WITHOUT_BOXES_SPLIT: f64 = 1.02;
+
+/// Cycles that the hardware takes for each row of a box.
+const BOX_ROW: f64 = 4.0;
 
 /// Cycles between batches of products.
 const BATCH_LATENCY: f64 = 20.0;
@@ -78,15 +82,24 @@ const CHUNK_LATENCY: f64 = 350.0;
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1000.0;
 
-/// The cheapest layout for a task with its tables, or why there is none.
-pub(super) fn cut(task: &Task) -> Result<(Layout, Tables), Unsupported> {
-    cuts_that_fit(task)?.next().ok_or(Unsupported::NoTile)
+/// A layout that fits the device.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) layout: Layout,
+    pub(super) tables: Tables,
+    /// What it is estimated to take.
+    pub(super) cycles: f64,
 }
 
-/// The layouts that fit, with their tables, the cheapest first.
-pub(super) fn cuts_that_fit(task: &Task) -> Result<impl Iterator<Item = (Layout, Tables)>, Unsupported> {
-    let layouts = candidates(task)?.into_iter();
-    Ok(layouts.filter_map(|layout| fitting(task, &layout).map(|tables| (layout, tables))))
+/// The cheapest layout for a region of a task, or for all of it, or why there is none.
+pub(super) fn cheapest(task: &Task, region: Option<Region>) -> Result<Part, Unsupported> {
+    cuts_that_fit(task, region)?.next().ok_or(Unsupported::NoTile)
+}
+
+/// The layouts that fit, the cheapest first.
+pub(super) fn cuts_that_fit(task: &Task, region: Option<Region>) -> Result<impl Iterator<Item = Part>, Unsupported> {
+    let candidates = candidates(task, region)?.into_iter();
+    Ok(candidates.filter_map(|(cycles, layout)| fitting(task, &layout).map(|tables| Part { layout, tables, cycles })))
 }
 
 /// The kernels that a device has for a precision.
@@ -96,14 +109,15 @@ pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<I
 }
 
 /// The layouts worth a thought, the cheapest first.
-fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
+fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>, Unsupported> {
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let mut groups = AllGroups { fills_first: fills_first(task, &phases), made: HashMap::new() };
-    let layouts = cuts(task, &phases).into_iter().filter_map(|cut| {
+    let region = region.unwrap_or_else(|| Region::whole(&phases));
+    let mut groups = AllGroups { region, fills_first: fills_first(task, &phases), made: HashMap::new() };
+    let layouts = cuts(task, &phases, &region).into_iter().filter_map(|cut| {
         let groups = groups.of(problem, &phases, cut.computed_phases());
-        Layout::new(problem, &phases, &groups, cut).filter(halves_differ)
+        Layout::new(problem, &phases, &groups, region, cut).filter(halves_differ)
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
@@ -111,11 +125,11 @@ fn candidates(task: &Task) -> Result<Vec<Layout>, Unsupported> {
     sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
     let promising = &mut candidates[..promising];
-    for (cycles, layout) in promising.iter_mut() {
+    promising.par_iter_mut().for_each(|(cycles, layout)| {
         *cycles = cost(task, layout, layout.load_conflicts()).unwrap_or(*cycles);
-    }
+    });
     sort(promising);
-    Ok(candidates.into_iter().map(|(_, layout)| layout).collect())
+    Ok(candidates)
 }
 
 /// Whether the halves, if there are two, have different taps. Otherwise they had better share the columns.
@@ -136,6 +150,7 @@ fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
 
 /// The groups of each axis, made once for each number of phases.
 struct AllGroups {
+    region: Region,
     fills_first: bool,
     made: HashMap<(usize, u32), Arc<Vec<Group>>>,
 }
@@ -144,9 +159,12 @@ impl AllGroups {
     fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], columns: [u32; 3]) -> AxisGroups {
         let mut along = |axis: usize| {
             let make = || {
-                let mut groups = groups(&problem.axes()[axis], &phases[axis], columns[axis] as usize, axis == 2);
+                let Region { first, extents } = self.region;
+                let (axis, phases, together) = (axis, &phases[axis], axis == 2);
+                let mut groups = groups(&problem.axes()[axis], phases, columns[axis] as usize, together);
                 groups.retain(|group| !self.fills_first || !group.computed.is_empty());
-                Arc::new(groups)
+                let within = |group: Group| group.within(&problem.axes()[axis], first[axis], extents[axis]);
+                Arc::new(groups.into_iter().map(within).collect())
             };
             self.made.entry((axis, columns[axis])).or_insert_with(make).clone()
         };
@@ -186,9 +204,9 @@ fn check(problem: &Problem<3>) -> Result<(), Unsupported> {
 }
 
 /// All cuts worth a thought.
-fn cuts(task: &Task, phases: &[Vec<Phase>; 3]) -> Vec<Cut> {
+fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let problem = &task.problem;
-    let positions = phases.each_ref().map(|phases| phases[0].positions);
+    let positions = region.extents.map(|extent| extent as usize);
     let blocks = problem.in_channels_per_group().div_ceil(8);
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
@@ -471,10 +489,12 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if layout.in_boxes { 1.0 } else { 4.0 } + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(fetched(2)) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
-    let fetch =
-        if layout.in_boxes { BOX_INSTRUCTIONS } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
+    // Of each thread that fetches, and what they or the hardware take.
+    let instructions_of_fetch =
+        if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
+    let fetch = if layout.in_boxes { rows * channels * BOX_ROW } else { instructions_of_fetch * FETCH_ISSUE };
     // A slot of a ring is filled, then emptied, then filled again.
-    let input_round = FETCH_LATENCY + (fetch * FETCH_ISSUE).max(fetched_bytes / L2_BYTES) + serial;
+    let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + serial;
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);
 
     // Of the end of a job, for a team.
@@ -484,21 +504,25 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let stages = if work.slabs > 0.0 { f64::from(layout.stages) } else { 0.0 };
     let resources = [
         stages * serial + store.instructions * SERIAL_ISSUE + store.latency,
-        stages * fetch * FETCH_ISSUE,
+        stages * fetch,
         stages * input_round / f64::from(shared.input_ring),
         stages * chunks * weight_round / f64::from(shared.weight_ring),
         stages * tensor * teams,
         stages * (reads * teams + staged_bytes / 128.0) + teams * store.shared,
-        (stages * instructions + store.instructions) * teams + stages * fetch * 0.75,
+        (stages * instructions + store.instructions) * teams + stages * instructions_of_fetch * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
     let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
-    let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes && !variant.split;
-    let busy = rounds * job * if lacks_boxes { WITHOUT_BOXES } else { 1.0 } + LATENCY;
-    let row = 4.0 * neighbouring_outputs(layout);
+    let without_boxes = match layout.cut.may_copy_boxes && !layout.in_boxes {
+        true if variant.split => WITHOUT_BOXES_SPLIT,
+        true => WITHOUT_BOXES,
+        false => 1.0,
+    };
+    let busy = rounds * job * without_boxes + LATENCY;
+    let row = 4.0 * f64::from(layout.words_at_once());
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = problem.input_shape().len() as f64 * 4.0;
-    let moved = (input + output) / MEMORY_BYTES;
+    let moved = (input + output) * layout.share() / MEMORY_BYTES;
     Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
 }

@@ -33,6 +33,21 @@ impl Group {
         usize::try_from(distance / step).ok().filter(|&tap| distance >= 0 && distance % step == 0 && tap < phase.taps)
     }
 
+    /// Leaves out the input positions that do not exist for any of the `positions` of a region, if others do.
+    pub(super) fn within(mut self, axis: &Axis, first: u32, positions: u32) -> Self {
+        let (first, last) = (i64::from(first), i64::from(first) + i64::from(positions) - 1);
+        let exists = |shift: &usize| {
+            let read = self.first + (shift * self.step) as i64;
+            read + last >= 0 && read + first < axis.input as i64
+        };
+        let existing: Vec<usize> = (0..self.taps).filter(exists).collect();
+        if let [first, ..] = existing[..] {
+            self.first += (first * self.step) as i64;
+            self.taps = existing.len();
+        }
+        self
+    }
+
     /// How far apart the first and the last input position are that position 0 reads, both included.
     pub(super) fn span(&self) -> u64 {
         self.taps.saturating_sub(1) as u64 * self.step as u64 + 1
@@ -109,6 +124,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_region_takes_the_taps_that_reach_the_input_from_there() {
+        // Position `q` reads the inputs from `q - 3` on, up to `q + 1`, of 20.
+        let axis = axis(5, 1, 1);
+        let whole = groups(&axis, &axis.phases(), 1, true).remove(0);
+        assert_eq!((whole.first, whole.taps), (-3, 5));
+        let within = |first, positions| {
+            let group = whole.clone().within(&axis, first, positions);
+            (group.first, group.taps)
+        };
+        assert_eq!(within(0, 40), (-3, 5));
+        assert_eq!(within(0, 1), (0, 2), "inputs 0 and 1");
+        assert_eq!(within(0, 2), (-1, 3), "and for the second position, input 0 as its tap before");
+        assert_eq!(within(21, 1), (-3, 2), "inputs 18 and 19");
+        assert_eq!(within(30, 2), (-3, 5), "nothing is reached; that costs time, not more");
     }
 
     #[test]

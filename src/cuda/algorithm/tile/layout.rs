@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
-use super::groups::Group;
+use super::{groups::Group, regions::Region};
 use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes, geometry::gcd};
 
 /// Parts of shared memory begin at multiples of this many bytes.
@@ -31,6 +31,15 @@ const LEAST_BOXED_CHANNELS: u32 = 16;
 
 /// The most bytes of a team's output that are staged in boxes.
 const MOST_BOXED_BYTES: u32 = 32 << 10;
+
+/// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
+const NARROW: u32 = 8;
+
+/// Words of a sector of the memory.
+const SECTOR_WORDS: usize = 8;
+
+/// Rows of the matrix product of a warp.
+const WARP_ROWS: u32 = 16;
 
 /// Blocks of columns whose output is staged at a time, if slots are few.
 const STAGED_BLOCKS: u32 = 4;
@@ -63,6 +72,8 @@ pub(super) type AxisGroups = [Arc<Vec<Group>>; 3];
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) cut: Cut,
+    /// The positions that are computed.
+    pub(super) region: Region,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
     /// The innermost axis.
@@ -172,18 +183,26 @@ impl Cut {
 }
 
 impl Layout {
-    /// The layout of a cut, for the problem's phases and their groups, which may leave out what is filled first; `None` where counts
-    /// overflow.
+    /// The layout of a cut of a region, for the problem's phases and their groups, which may leave out what is filled first; `None` where tiles would
+    /// reach into the next region, or counts overflow.
     pub(super) fn new(
         problem: &Problem<3>,
         phases: &Arc<[Vec<Phase>; 3]>,
         groups: &AxisGroups,
+        region: Region,
         cut: Cut,
     ) -> Option<Self> {
         let axes = problem.axes();
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
-        let positions = phases.each_ref().map(|phases| phases[0].positions as u32);
-        let tiles = [0, 1, 2].map(|axis| positions[axis].div_ceil(reach[axis]));
+        let tiles = [0, 1, 2].map(|axis| region.extents[axis].div_ceil(reach[axis]));
+        // Tiles end where the next region begins: nobody else writes there.
+        let ends_within = |axis: usize| {
+            let end = region.first[axis] + region.extents[axis];
+            end == phases[axis][0].positions as u32 || region.extents[axis].is_multiple_of(reach[axis])
+        };
+        if !(0..3).all(ends_within) {
+            return None;
+        }
         let most = |axis: usize, count: &dyn Fn(&Group) -> u64| groups[axis].iter().map(count).max().unwrap_or(1);
         let written = [0, 1, 2].map(|axis| most(axis, &|group| group.written.len() as u64) as u32);
         let wide_copies = axes[2].input.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
@@ -195,7 +214,8 @@ impl Layout {
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
-        let in_boxes = if cut.may_copy_boxes && wide_copies && has_whole_boxes(problem, &cut) {
+        let is_narrow = pitch <= NARROW && axes[2].input > pitch as usize;
+        let in_boxes = if cut.may_copy_boxes && wide_copies && !is_narrow && has_whole_boxes(problem, &cut) {
             box_extents(cut.extents[0], [z, y, pitch])
         } else {
             None
@@ -214,6 +234,7 @@ impl Layout {
         };
         Some(Self {
             cut,
+            region,
             phases: phases.clone(),
             axis_x: axes[2],
             groups: groups.clone(),
@@ -232,6 +253,12 @@ impl Layout {
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
             has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
         })
+    }
+
+    /// The share of the region in all positions.
+    pub(super) fn share(&self) -> f64 {
+        let along = |axis: usize| f64::from(self.region.extents[axis]) / self.phases[axis][0].positions as f64;
+        along(0) * along(1) * along(2)
     }
 
     /// Number of passes.
@@ -476,6 +503,28 @@ impl Layout {
         self.holds_pieces() && self.axis_x.output.is_multiple_of(words)
     }
 
+    /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole sectors; one if they have no
+    /// need, or cannot. 0 if lanes do not store what they hold straight from the product.
+    pub(super) fn direct_warps(&self) -> u32 {
+        let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32;
+        let are_sectors = self.axis_x.output.is_multiple_of(SECTOR_WORDS);
+        match self.held() {
+            _ if !self.is_direct() => 0,
+            Tiling::PAIRS if !are_sectors && words.is_multiple_of(WARP_ROWS) => words / WARP_ROWS,
+            _ => 1,
+        }
+    }
+
+    /// Neighbouring words that are written at about the same time: of all but the first and the last sector the whole.
+    pub(super) fn words_at_once(&self) -> u32 {
+        let positions = match self.direct_warps() {
+            1.. if self.boxed_words() == 0 => WARP_ROWS * self.direct_warps(),
+            _ if self.has_whole_rows() => self.cut.extents[3],
+            _ => 1,
+        };
+        self.line_phases * positions
+    }
+
     /// Whether the two positions of a lane are neighbours in a row.
     pub(super) fn has_pairs(&self) -> bool {
         self.cut.extents[3].is_multiple_of(2)
@@ -664,6 +713,25 @@ mod tests {
         // Whatever is added, four samples of rows of four words are 16 words.
         assert_eq!(box_extents(4, [6, 6, 12]), None);
         assert_eq!(box_extents(1, [1, 1, 516]), None);
+    }
+
+    #[test]
+    fn warps_pass_words_on_where_rows_are_no_whole_sectors() {
+        let warps = |input: usize, extents: [u32; 4]| {
+            let layer = crate::ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
+            let problem = layer.problem(crate::Shape::batched(1, 8, [input])).unwrap().to_compute();
+            let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
+            let groups = [0, 1, 2]
+                .map(|axis| Arc::new(super::super::groups::groups(&problem.axes()[axis], &phases[axis], 1, axis == 2)));
+            let cut = Cut { row_axis: 2, ..cut(extents, 1) };
+            Layout::new(&problem, &phases, &groups, Region::whole(&phases), cut).unwrap().direct_warps()
+        };
+        assert_eq!(warps(128, [1, 1, 1, 128]), 4, "rows of 130: a team has 64 neighbouring words");
+        assert_eq!(warps(128, [1, 1, 1, 32]), 2);
+        assert_eq!(warps(128, [1, 1, 1, 16]), 1, "a warp by itself");
+        assert_eq!(warps(128, [1, 1, 1, 20]), 1, "warps have words of two rows");
+        assert_eq!(warps(126, [1, 1, 1, 64]), 1, "rows of 128 are whole sectors");
+        assert_eq!(warps(127, [1, 1, 1, 64]), 0, "rows of 129 begin anywhere");
     }
 
     #[test]

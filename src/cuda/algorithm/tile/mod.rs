@@ -4,12 +4,13 @@ mod choice;
 mod groups;
 mod halves;
 mod layout;
+mod regions;
 mod tables;
 
+use bytemuck::{Pod, bytes_of, cast_slice};
 use conv_transpose_kernels::tile;
 
 use super::{Algorithm, Implementation, Target, Task, fill};
-use crate::Precision;
 use crate::cuda::{
     error::Unsupported,
     parameters::{Parameters, check_limits},
@@ -18,8 +19,8 @@ use crate::cuda::{
         Launch, Recipe, Table,
     },
 };
-use layout::Layout;
-use tables::Tables;
+use crate::{Precision, Problem};
+use choice::Part;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Tile,
@@ -32,6 +33,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 /// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 15;
+
+/// The share of all cycles of a part that is worth a kernel compiled for it: for a smaller one, that takes longer than it is ever going to save.
+const COMPILED: f64 = 0.1;
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     if !target.tensor_cores {
@@ -46,14 +50,15 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
         return Err(Unsupported::NoTensorCores);
     }
     check_limits(&task.problem)?;
-    let (layout, tables) = choice::cut(task)?;
-    Ok(recipe_for(task, &layout, &tables))
+    Ok(recipe_for(task, &regions::parts(task)?))
 }
 
-/// The recipes of the next cheapest cuts.
+/// The recipes of the next cheapest cuts, and of a division into regions if there is one.
 fn others(task: &Task) -> Vec<Recipe> {
-    let cuts = choice::cuts_that_fit(task).into_iter().flatten().skip(1).take(MOST_OTHERS);
-    cuts.map(|(layout, tables)| recipe_for(task, &layout, &tables)).collect()
+    let whole = choice::cuts_that_fit(task, None).into_iter().flatten().take(1 + MOST_OTHERS).map(|part| vec![part]);
+    let recipes = whole.chain(regions::all_parts(task)).map(|parts| recipe_for(task, &parts));
+    let chosen = recipe(task).map(|recipe| recipe.describe());
+    recipes.filter(|recipe| chosen.as_ref() != Ok(&recipe.describe())).collect()
 }
 
 /// The kernel that packs the weight, for factors that are split in two or not.
@@ -66,24 +71,75 @@ fn fill_first(task: &Task) -> Launch {
     fill::launch(task, &Parameters::new(&task.problem).problem)
 }
 
-fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
-    let packing = tables.packing(&task.problem, layout);
-    let split = layout.cut.variant.split;
-    let pack = Launch::per_element(
-        pack_kernel(split),
-        packing.words.into(),
-        vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight],
-    );
+/// The recipe of some parts, with a launch for each. Those whose weight is packed alike share it.
+fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
+    let mut recipe = Recipe::default();
+    if parts[0].layout.fills_first() {
+        recipe.launches.push(fill_first(task));
+    }
+    let cycles: f64 = parts.iter().map(|part| part.cycles).sum();
+    let mut starts = Vec::new();
+    for (number, part) in parts.iter().enumerate() {
+        let alike = parts[..number].iter().position(|other| is_packed_alike(&task.problem, other, part));
+        let first_packed = alike.map_or_else(|| add_packing(&mut recipe, task, part), |other| starts[other]);
+        starts.push(first_packed);
+        let table = add_table(&mut recipe, &part.tables.rows);
+        recipe.launches.push(Launch {
+            gains_from_constants: part.cycles >= COMPILED * cycles,
+            // Parts write different elements, and need nothing of each other.
+            beside: number > 0 && task.target.large_tiles,
+            ..compute(task, part, table, first_packed)
+        });
+    }
+    let describe = |Part { layout, tables, .. }: &Part| {
+        format!("{layout}{}", if tables.shared.boxed { ", stored in boxes" } else { "" })
+    };
+    recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
+    recipe
+}
+
+/// Whether the packed weight of one part is that of another one.
+fn is_packed_alike(problem: &Problem<3>, part: &Part, other: &Part) -> bool {
+    let [packing, other_packing] = [part, other].map(|part| part.tables.packing(problem, &part.layout));
+    let slabs = |part: &Part| cast_slice::<_, u8>(&part.tables.slabs).to_vec();
+    bytes_of(&packing) == bytes_of(&other_packing) && slabs(part) == slabs(other)
+}
+
+/// Adds the packing of a part's weight to a recipe: where in the packed weight it begins.
+fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
+    let first_packed = recipe.packed_len;
+    let packing = part.tables.packing(&task.problem, &part.layout);
+    let split = part.layout.cut.variant.split;
+    let slabs = add_table(recipe, &part.tables.slabs);
+    if packing.words > 0 {
+        let arguments = vec![Argument::value(&packing), Argument::Table(slabs), Weight, PackedWeight];
+        let launch = Launch::per_element(pack_kernel(split), packing.words.into(), arguments);
+        recipe.pack.push(Launch { first_packed, ..launch });
+        recipe.packed_len += packing.words as usize * if split { 2 } else { 1 };
+    }
+    first_packed
+}
+
+/// Adds a table to a recipe: its number.
+fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
+    recipe.tables.push(Table::new(entries));
+    recipe.tables.len() - 1
+}
+
+/// The launch that computes a part, with the table of that number.
+fn compute(task: &Task, Part { layout, tables, .. }: &Part, table: usize, first_packed: usize) -> Launch {
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
-    let compute = Launch {
+    Launch {
         kernel: layout.cut.variant.kernel,
         blocks: workers,
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
+        first_packed,
         gains_from_constants: true,
+        beside: false,
         arguments: vec![
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
-            Argument::Table(0),
+            Argument::Table(table),
             Input,
             Argument::TensorMaps([
                 layout.input_boxes(&task.problem),
@@ -93,13 +149,6 @@ fn recipe_for(task: &Task, layout: &Layout, tables: &Tables) -> Recipe {
             Bias,
             Output,
         ],
-    };
-    Recipe {
-        tables: vec![Table::new(&tables.rows), Table::new(&tables.slabs)],
-        packed_len: packing.words as usize * if split { 2 } else { 1 },
-        pack: if packing.words > 0 { vec![pack] } else { Vec::new() },
-        description: format!("{layout}{}", if tables.shared.boxed { ", stored in boxes" } else { "" }),
-        launches: if layout.fills_first() { vec![fill_first(task), compute] } else { vec![compute] },
     }
 }
 
@@ -141,7 +190,7 @@ mod tests {
         let layer = ConvTranspose1d::builder(9, 24, [5]).stride([1 << 30]).build().unwrap();
         let problem = layer.problem(Shape::batched(3, 9, [1])).unwrap().to_compute();
         let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
-        let cuts = choice::cuts_that_fit(&task).unwrap();
-        assert!(cuts.map(|(layout, _)| layout.cut.variant.slots).any(|slots| slots == 8));
+        let cuts = choice::cuts_that_fit(&task, None).unwrap();
+        assert!(cuts.map(|part| part.layout.cut.variant.slots).any(|slots| slots == 8));
     }
 }

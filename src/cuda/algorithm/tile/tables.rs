@@ -16,6 +16,7 @@ use super::{
 use crate::{Axis, Problem};
 
 /// Everything that a tile kernel and its packing take, besides the tensors.
+#[derive(Clone)]
 pub(super) struct Tables {
     /// Passes, each with its places, then chunks, then runs: rows of four words.
     pub(super) rows: Vec<[u32; 4]>,
@@ -136,6 +137,7 @@ impl Tables {
             output_plane: output_plane as u64,
             input_sample: (input_plane * problem.in_channels()) as u64,
             output_sample: (output_plane * problem.out_channels()) as u64,
+            first: layout.region.first,
             tile: layout.tile,
             positions: box_n * box_z * box_y * box_x,
             step_z: layout.cut.step(0),
@@ -184,7 +186,7 @@ impl Tables {
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),
-            is_direct: layout.is_direct().into(),
+            direct_warps: layout.direct_warps(),
             row_words: layout.staged_row_words(),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
@@ -192,7 +194,6 @@ impl Tables {
             jobs: layout.jobs(problem.groups()) as u32,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
-            boxed_bytes: 4 * layout.boxed_words() * layout.tile_channels,
             box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
         }
     }

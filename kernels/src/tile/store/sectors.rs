@@ -1,0 +1,117 @@
+//! Whole sectors: warps pass on what they hold beyond their last whole sector of a row.
+//!
+//! A warp holds 16 neighbouring words of a row. Where rows do not begin with sectors of the memory, these begin and end within one; and a sector of 32
+//! bytes that is written in two pieces takes memory several times as long as one that is written at once. So a warp passes its last words on to the warp that
+//! holds the words behind them, which writes them with its own; the last warp of a line passes on to the first one. Then only the ends of lines
+//! are written in pieces.
+
+use cuda_std::{
+    mem,
+    shared::{SharedPtr, dynamic_shared_mem},
+};
+
+use super::{
+    Target,
+    direct::{Channels, Pieces},
+};
+use crate::tile::unrolled::unrolled;
+
+/// Words that a warp holds of a row.
+const WARP_WORDS: u32 = 16;
+
+/// Words of a sector.
+const SECTOR_WORDS: u32 = 8;
+
+/// Lanes that may have something to pass on: those of the second half of a warp's words.
+const PASSING_LANES: u32 = 16;
+
+/// Warps of a team.
+const TEAM_WARPS: u32 = 4;
+
+/// What a lane needs to know to pass words on.
+#[derive(Clone, Copy)]
+struct Passing {
+    /// Where it leaves what it passes on.
+    place: SharedPtr<[f32; 2]>,
+    /// How many warps further on the one is that passes on to it; negative if that one comes before.
+    warps: i32,
+    /// Its first word among those of its warp.
+    word: u32,
+}
+
+impl Target<'_> {
+    /// How the lane passes words on, of so many pairs of a lane.
+    #[inline(always)]
+    fn passing(&self, pairs: u32) -> Passing {
+        let t = self.t;
+        let (team, thread) = Self::team();
+        let (warp, lane) = (thread / 32, thread % 32);
+        // A power of two.
+        let warps = t.direct_warps;
+        let start = dynamic_shared_mem::<u8>().add(t.output_start + team * t.output_bytes).cast::<[f32; 2]>();
+        Passing {
+            place: start.add(warp * pairs * PASSING_LANES + lane % PASSING_LANES),
+            warps: if warp & (warps - 1) == 0 { warps as i32 - 1 } else { -1 },
+            word: lane / 4 * 2,
+        }
+    }
+
+    /// Stores a pair of words of each row, by channel, with the bias added: those that the lane gets instead of those that it passes on.
+    /// Two blocks of columns that follow each other have different numbers modulo two.
+    ///
+    /// # Safety
+    /// As [`store_direct`](Self::store_direct); all threads of the team come here together. Nobody else reads or writes the staged output.
+    #[inline(always)]
+    pub(super) unsafe fn store_sectors<const ROWS: usize>(
+        &self,
+        channels: &Channels,
+        pieces: &Pieces<ROWS>,
+        values: [[[f32; 2]; 2]; ROWS],
+        block: u32,
+    ) {
+        let pairs = ROWS as u32 * 2;
+        let passing = self.passing(pairs);
+        let buffer = block % 2 * TEAM_WARPS * pairs * PASSING_LANES;
+        let place_of = |pair: usize| passing.place.add(buffer + pair as u32 * PASSING_LANES);
+        let values = channels.with_biases(values);
+        // SAFETY: the staged output has room for two buffers. While one is read, the other one is written to.
+        unsafe {
+            unrolled!(ROW in 0..ROWS, at most 8 => {
+                unrolled!(CHANNEL in 0..2, at most 2 => {
+                    let (_, place) = channels.piece(pieces, ROW, CHANNEL);
+                    if passing.is_passed_on(place) {
+                        place_of(ROW * 2 + CHANNEL).store(values[ROW][CHANNEL]);
+                    }
+                });
+            });
+            self.sync_team();
+            // Places are found again, not kept in registers meanwhile.
+            let pieces = &pieces.again();
+            unrolled!(ROW in 0..ROWS, at most 8 => {
+                unrolled!(CHANNEL in 0..2, at most 2 => {
+                    let (mut first, mut place) = channels.piece(pieces, ROW, CHANNEL);
+                    let mut value = values[ROW][CHANNEL];
+                    if passing.is_passed_on(place) {
+                        let bytes = passing.warps * (pairs * PASSING_LANES * 8) as i32;
+                        let address = place_of(ROW * 2 + CHANNEL).address().wrapping_add_signed(bytes);
+                        value = SharedPtr::<[f32; 2]>::from_address(address).load();
+                        let words = passing.warps * WARP_WORDS as i32;
+                        first += words;
+                        place = place.wrapping_offset(words as isize);
+                    }
+                    mem::store_below(first, pieces.words[ROW], place.cast(), value);
+                });
+            });
+        }
+    }
+}
+
+impl Passing {
+    /// Whether what the lane holds at a place lies beyond its warp's last whole sector.
+    #[inline(always)]
+    fn is_passed_on(&self, place: *mut f32) -> bool {
+        // Where the warp's words begin in a sector.
+        let begin = ((place.addr() / 4) as u32).wrapping_sub(self.word) % SECTOR_WORDS;
+        begin + self.word >= WARP_WORDS
+    }
+}

@@ -1,0 +1,118 @@
+//! Regions: boxes of positions with tiles of their own.
+//!
+//! Where an extent is a little more than a multiple of what tiles cover, as 66 positions are where the input has 64, the last tiles are nearly empty.
+//! The positions beyond the multiple may be a region of their own then: tiles of another shape, in another launch, and only those taps that
+//! reach the input from there.
+
+use super::{
+    super::Task,
+    choice::{self, Part},
+};
+use crate::{Phase, cuda::error::Unsupported};
+
+/// A region ends at a multiple of so many positions, if the next one begins there: tiles of most shapes divide them, and rows keep their alignment.
+const MULTIPLE: u32 = 16;
+
+/// How many times as many positions as beyond the multiple there are at least.
+const LEAST_RATIO: u32 = 8;
+
+/// Cycles of a layer that is worth dividing, at least: a launch more takes thousands.
+const LEAST_CYCLES: f64 = 100_000.0;
+
+/// The share of the cycles that regions take at most, of those without: the model is not exact.
+const WORTH: f64 = 0.97;
+
+/// A box of positions, as each phase counts them, outermost axis first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Region {
+    pub(super) first: [u32; 3],
+    pub(super) extents: [u32; 3],
+}
+
+impl Region {
+    /// All positions.
+    pub(super) fn whole(phases: &[Vec<Phase>; 3]) -> Self {
+        Self { first: [0; 3], extents: phases.each_ref().map(|phases| phases[0].positions as u32) }
+    }
+
+    /// The region up to a multiple along an axis, and what is beyond, if that is little.
+    fn divided(&self, axis: usize) -> Option<[Self; 2]> {
+        let beyond = self.extents[axis] % MULTIPLE;
+        if beyond == 0 || beyond * LEAST_RATIO > self.extents[axis] {
+            return None;
+        }
+        let [mut main, mut rest] = [*self; 2];
+        main.extents[axis] -= beyond;
+        rest.extents[axis] = beyond;
+        rest.first[axis] += main.extents[axis];
+        Some([main, rest])
+    }
+}
+
+/// What computes a task: the cheapest cut for all positions, or for each of the regions into which it pays to divide them.
+pub(super) fn parts(task: &Task) -> Result<Vec<Part>, Unsupported> {
+    let whole = choice::cheapest(task, None)?;
+    if whole.cycles < LEAST_CYCLES {
+        return Ok(vec![whole]);
+    }
+    let parts = divide(task, whole.clone(), |cycles, undivided| cycles < undivided);
+    let cycles: f64 = parts.iter().map(|part| part.cycles).sum();
+    Ok(if cycles < WORTH * whole.cycles { parts } else { vec![whole] })
+}
+
+/// The regions into which positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if they cannot.
+pub(super) fn all_parts(task: &Task) -> Option<Vec<Part>> {
+    let whole = choice::cheapest(task, None).ok()?;
+    Some(divide(task, whole, |_, _| true)).filter(|parts| parts.len() > 1)
+}
+
+/// Divides a part along one axis after the other, from the innermost on, if that is `worth` the cycles of both regions instead of those of one.
+fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
+    let mut parts = vec![whole];
+    for axis in [2, 1, 0] {
+        let Some(regions) = parts[0].layout.region.divided(axis) else { continue };
+        let [Ok(main), Ok(rest)] = regions.map(|region| choice::cheapest(task, Some(region))) else { continue };
+        if worth(main.cycles + rest.cycles, parts[0].cycles) {
+            parts[0] = main;
+            parts.push(rest);
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_cover_all_positions_once() {
+        let whole = Region { first: [0; 3], extents: [18, 36, 100] };
+        let mut regions = vec![whole];
+        for axis in [2, 1, 0] {
+            if let Some([main, rest]) = regions[0].divided(axis) {
+                regions[0] = main;
+                regions.push(rest);
+            }
+        }
+        assert_eq!(regions.len(), 4);
+        let covers = |region: &Region, position: [u32; 3]| {
+            (0..3).all(|axis| position[axis].wrapping_sub(region.first[axis]) < region.extents[axis])
+        };
+        for position in (0..18 * 36 * 100).map(|number| [number / 3600, number / 100 % 36, number % 100]) {
+            assert_eq!(regions.iter().filter(|region| covers(region, position)).count(), 1, "{position:?}");
+        }
+    }
+
+    #[test]
+    fn little_is_beyond_a_multiple() {
+        let beyond = |extent| {
+            let region = Region { first: [0; 3], extents: [1, 1, extent] };
+            region.divided(2).map(|[main, rest]| (main.extents[2], rest.first[2], rest.extents[2]))
+        };
+        assert_eq!(beyond(66), Some((64, 64, 2)));
+        assert_eq!(beyond(17), Some((16, 16, 1)));
+        assert_eq!(beyond(64), None);
+        assert_eq!(beyond(28), None, "12 of 28 are much");
+        assert_eq!(beyond(2), None);
+    }
+}

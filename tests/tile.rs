@@ -145,6 +145,22 @@ fn regions_of_positions() {
     check_all(&layer, Shape::batched(1, 8, [16, 3, 16]), " and on ");
 }
 
+/// Rows that are no whole sectors, of which warps pass words on to each other. With phases along y in the columns a team stores every second block first,
+/// and with one or three blocks the last one and the first of the next tile follow each other: what is passed on used to be overwritten then.
+#[test]
+fn rows_that_are_no_whole_sectors() {
+    for (channels, kernel, stride, extent) in [
+        (40, [4, 3], [2, 1], [6, 32]),
+        (16, [6, 3], [3, 1], [5, 64]),
+        (24, [3, 3], [1, 1], [40, 64]),
+        (8, [3, 3], [1, 1], [40, 128]),
+        (8, [1, 3], [1, 1], [40, 32]),
+    ] {
+        let layer = ConvTranspose::<2>::builder(9, channels, kernel).stride(stride).build().unwrap();
+        check_all(&layer, Shape::batched(2, 9, extent), "tile");
+    }
+}
+
 /// Checks every way that the model takes into account, some of which are described by some words.
 fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for precision in [Precision::Tf32, Precision::F32] {

@@ -36,6 +36,10 @@ impl Target<'_> {
             // SAFETY: the caller's promise; the blocks are used, the product complete.
             unsafe {
                 let pieces = self.pieces::<SLOTS>(&row, line);
+                if HELD == Tiling::PAIRS && hint::opaque(t.direct_warps) > 1 {
+                    // What was passed on last has been taken.
+                    self.sync_team();
+                }
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                     const NEXT: usize = BLOCK + 1;
                     let last = if HELD == Tiling::QUADS { NEXT } else { BLOCK };
@@ -47,7 +51,7 @@ impl Target<'_> {
                         match HELD {
                             Tiling::PAIRS if hint::opaque(t.direct_warps) > 1 => {
                                 let values = pairs::<BLOCKS, SLOTS, BLOCK>(product);
-                                self.store_sectors(&channels, &pieces, values, BLOCK as u32);
+                                self.store_sectors(&channels, &pieces, values, group);
                             }
                             Tiling::PAIRS => channels.store(&pieces, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
                             Tiling::QUADS => channels.store(&pieces, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),

@@ -57,7 +57,7 @@ impl Target<'_> {
     }
 
     /// Stores a pair of words of each row, by channel, with the bias added: those that the lane gets instead of those that it passes on.
-    /// Two blocks of columns that follow each other have different numbers modulo two.
+    /// Groups of channels come in their order, and before the first one a barrier.
     ///
     /// # Safety
     /// As [`store_direct`](Self::store_direct); all threads of the team come here together. Nobody else reads or writes the staged output.
@@ -67,11 +67,11 @@ impl Target<'_> {
         channels: &Channels,
         pieces: &Pieces<ROWS>,
         values: [[[f32; 2]; 2]; ROWS],
-        block: u32,
+        group: u32,
     ) {
         let pairs = ROWS as u32 * 2;
         let passing = self.passing(pairs);
-        let buffer = block % 2 * TEAM_WARPS * pairs * PASSING_LANES;
+        let buffer = group % 2 * TEAM_WARPS * pairs * PASSING_LANES;
         let place_of = |pair: usize| passing.place.add(buffer + pair as u32 * PASSING_LANES);
         let values = channels.with_biases(values);
         // SAFETY: the staged output has room for two buffers. While one is read, the other one is written to.

@@ -159,11 +159,10 @@ impl AllGroups {
     fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], columns: [u32; 3]) -> AxisGroups {
         let mut along = |axis: usize| {
             let make = || {
-                let Region { first, extents } = self.region;
-                let (axis, phases, together) = (axis, &phases[axis], axis == 2);
-                let mut groups = groups(&problem.axes()[axis], phases, columns[axis] as usize, together);
+                let (along, region) = (&problem.axes()[axis], self.region);
+                let mut groups = groups(along, &phases[axis], columns[axis] as usize, axis == 2);
                 groups.retain(|group| !self.fills_first || !group.computed.is_empty());
-                let within = |group: Group| group.within(&problem.axes()[axis], first[axis], extents[axis]);
+                let within = |group: Group| group.within(along, region.first[axis], region.extents[axis]);
                 Arc::new(groups.into_iter().map(within).collect())
             };
             self.made.entry((axis, columns[axis])).or_insert_with(make).clone()
@@ -514,12 +513,9 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     ];
     let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
-    let without_boxes = match layout.cut.may_copy_boxes && !layout.in_boxes {
-        true if variant.split => WITHOUT_BOXES_SPLIT,
-        true => WITHOUT_BOXES,
-        false => 1.0,
-    };
-    let busy = rounds * job * without_boxes + LATENCY;
+    let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
+    let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
+    let busy = rounds * job * if lacks_boxes { without_boxes } else { 1.0 } + LATENCY;
     let row = 4.0 * f64::from(layout.words_at_once());
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = problem.input_shape().len() as f64 * 4.0;

@@ -23,7 +23,7 @@ const LEAST_CYCLES: f64 = 100_000.0;
 const WORTH: f64 = 0.97;
 
 /// A box of positions, as each phase counts them, outermost axis first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
     pub(super) first: [u32; 3],
     pub(super) extents: [u32; 3],

@@ -685,7 +685,8 @@ fn channel_words(words: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::groups::groups, *};
+    use crate::{ConvTranspose1d, Shape};
 
     fn cut(extents: [u32; 4], slots: u32) -> Cut {
         let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
@@ -715,17 +716,27 @@ mod tests {
         assert_eq!(box_extents(1, [1, 1, 516]), None);
     }
 
+    /// A layout of rows that are two longer than the input, of their first positions or of all.
+    fn layout(input: usize, extents: [u32; 4], first_positions: Option<u32>) -> Option<Layout> {
+        let layer = ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
+        let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
+        let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
+        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 1, axis == 2)));
+        let whole = Region::whole(&phases);
+        let region = Region { extents: [1, 1, first_positions.unwrap_or(whole.extents[2])], ..whole };
+        Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) })
+    }
+
+    #[test]
+    fn no_tile_reaches_into_the_next_region() {
+        assert!(layout(128, [1, 1, 1, 48], None).is_some(), "beyond the output nobody writes");
+        assert!(layout(128, [1, 1, 1, 64], Some(128)).is_some());
+        assert!(layout(128, [1, 1, 1, 48], Some(128)).is_none());
+    }
+
     #[test]
     fn warps_pass_words_on_where_rows_are_no_whole_sectors() {
-        let warps = |input: usize, extents: [u32; 4]| {
-            let layer = crate::ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
-            let problem = layer.problem(crate::Shape::batched(1, 8, [input])).unwrap().to_compute();
-            let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-            let groups = [0, 1, 2]
-                .map(|axis| Arc::new(super::super::groups::groups(&problem.axes()[axis], &phases[axis], 1, axis == 2)));
-            let cut = Cut { row_axis: 2, ..cut(extents, 1) };
-            Layout::new(&problem, &phases, &groups, Region::whole(&phases), cut).unwrap().direct_warps()
-        };
+        let warps = |input: usize, extents: [u32; 4]| layout(input, extents, None).unwrap().direct_warps();
         assert_eq!(warps(128, [1, 1, 1, 128]), 4, "rows of 130: a team has 64 neighbouring words");
         assert_eq!(warps(128, [1, 1, 1, 32]), 2);
         assert_eq!(warps(128, [1, 1, 1, 16]), 1, "a warp by itself");

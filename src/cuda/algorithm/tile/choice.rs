@@ -385,15 +385,10 @@ fn row_bytes(words: f64) -> f64 {
     4.0 * words + 28.0
 }
 
-/// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
-fn neighbouring_outputs(layout: &Layout) -> f64 {
-    f64::from(layout.line_phases) * if layout.has_whole_rows() { f64::from(layout.cut.extents[3]) } else { 1.0 }
-}
-
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
 /// part is read before, if its other part does not come soon.
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
-    let are_sectors = problem.axes()[2].output.is_multiple_of(8) && neighbouring_outputs(layout) % 8.0 == 0.0;
+    let are_sectors = problem.axes()[2].output.is_multiple_of(8) && layout.neighbouring_outputs().is_multiple_of(8);
     if are_sectors { 0.0 } else { EDGE_BYTES }
 }
 
@@ -433,7 +428,7 @@ impl Store {
                 bytes: outputs / neighbours * row_bytes(neighbours),
             };
         }
-        let neighbours = neighbouring_outputs(layout);
+        let neighbours = f64::from(layout.neighbouring_outputs());
         let lines =
             f64::from(layout.places * layout.segments() * layout.stored_channels() * layout.line_lanes()) / 128.0;
         let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(layout.line_words_at_once());

@@ -517,12 +517,15 @@ impl Layout {
 
     /// Neighbouring words that are written at about the same time: of all but the first and the last sector the whole.
     pub(super) fn words_at_once(&self) -> u32 {
-        let positions = match self.direct_warps() {
-            1.. if self.boxed_words() == 0 => WARP_ROWS * self.direct_warps(),
-            _ if self.has_whole_rows() => self.cut.extents[3],
-            _ => 1,
-        };
-        self.line_phases * positions
+        match self.direct_warps() {
+            1.. if self.boxed_words() == 0 => self.line_phases * WARP_ROWS * self.direct_warps(),
+            _ => self.neighbouring_outputs(),
+        }
+    }
+
+    /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
+    pub(super) fn neighbouring_outputs(&self) -> u32 {
+        self.line_phases * if self.has_whole_rows() { self.cut.extents[3] } else { 1 }
     }
 
     /// Whether the two positions of a lane are neighbours in a row.

@@ -50,15 +50,17 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
         return Err(Unsupported::NoTensorCores);
     }
     check_limits(&task.problem)?;
-    Ok(recipe_for(task, &regions::parts(task)?))
+    Ok(recipe_for(task, &regions::parts(task, choice::cheapest(task, None)?)))
 }
 
 /// The recipes of the next cheapest cuts, and of a division into regions if there is one.
 fn others(task: &Task) -> Vec<Recipe> {
-    let whole = choice::cuts_that_fit(task, None).into_iter().flatten().take(1 + MOST_OTHERS).map(|part| vec![part]);
-    let recipes = whole.chain(regions::all_parts(task)).map(|parts| recipe_for(task, &parts));
-    let chosen = recipe(task).map(|recipe| recipe.describe());
-    recipes.filter(|recipe| chosen.as_ref() != Ok(&recipe.describe())).collect()
+    let whole: Vec<Part> = choice::cuts_that_fit(task, None).into_iter().flatten().take(1 + MOST_OTHERS).collect();
+    let Some(cheapest) = whole.first() else { return Vec::new() };
+    let chosen = recipe_for(task, &regions::parts(task, cheapest.clone())).describe();
+    let divided = regions::all_parts(task, cheapest.clone());
+    let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
+    ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
 
 /// The kernel that packs the weight, for factors that are split in two or not.
@@ -77,19 +79,13 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     if parts[0].layout.fills_first() {
         recipe.launches.push(fill_first(task));
     }
-    let cycles: f64 = parts.iter().map(|part| part.cycles).sum();
     let mut starts = Vec::new();
     for (number, part) in parts.iter().enumerate() {
         let alike = parts[..number].iter().position(|other| is_packed_alike(&task.problem, other, part));
         let first_packed = alike.map_or_else(|| add_packing(&mut recipe, task, part), |other| starts[other]);
         starts.push(first_packed);
         let table = add_table(&mut recipe, &part.tables.rows);
-        recipe.launches.push(Launch {
-            gains_from_constants: part.cycles >= COMPILED * cycles,
-            // Parts write different elements, and need nothing of each other.
-            beside: number > 0 && task.target.large_tiles,
-            ..compute(task, part, table, first_packed)
-        });
+        recipe.launches.push(compute(task, parts, number, table, first_packed));
     }
     let describe = |Part { layout, tables, .. }: &Part| {
         format!("{layout}{}", if tables.shared.boxed { ", stored in boxes" } else { "" })
@@ -101,8 +97,8 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
 /// Whether the packed weight of one part is that of another one.
 fn is_packed_alike(problem: &Problem<3>, part: &Part, other: &Part) -> bool {
     let [packing, other_packing] = [part, other].map(|part| part.tables.packing(problem, &part.layout));
-    let slabs = |part: &Part| cast_slice::<_, u8>(&part.tables.slabs).to_vec();
-    bytes_of(&packing) == bytes_of(&other_packing) && slabs(part) == slabs(other)
+    let [slabs, other_slabs] = [part, other].map(|part| cast_slice::<_, u8>(&part.tables.slabs));
+    bytes_of(&packing) == bytes_of(&other_packing) && slabs == other_slabs
 }
 
 /// Adds the packing of a part's weight to a recipe: where in the packed weight it begins.
@@ -126,8 +122,10 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
     recipe.tables.len() - 1
 }
 
-/// The launch that computes a part, with the table of that number.
-fn compute(task: &Task, Part { layout, tables, .. }: &Part, table: usize, first_packed: usize) -> Launch {
+/// The launch that computes one of the parts, with the table of that number.
+fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
+    let Part { layout, tables, cycles } = &parts[number];
+    let all_cycles: f64 = parts.iter().map(|part| part.cycles).sum();
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     Launch {
         kernel: layout.cut.variant.kernel,
@@ -135,8 +133,9 @@ fn compute(task: &Task, Part { layout, tables, .. }: &Part, table: usize, first_
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         first_packed,
-        gains_from_constants: true,
-        beside: false,
+        gains_from_constants: *cycles >= COMPILED * all_cycles,
+        // Parts write different elements, and need nothing of each other.
+        beside: number > 0 && task.target.large_tiles,
         arguments: vec![
             Argument::value(&tables.tiling(&task.problem, layout, workers)),
             Argument::Table(table),

@@ -8,7 +8,7 @@ use super::{
     super::Task,
     choice::{self, Part},
 };
-use crate::{Phase, cuda::error::Unsupported};
+use crate::Phase;
 
 /// A region ends at a multiple of so many positions, if the next one begins there: tiles of most shapes divide them, and rows keep their alignment.
 const MULTIPLE: u32 = 16;
@@ -49,20 +49,18 @@ impl Region {
     }
 }
 
-/// What computes a task: the cheapest cut for all positions, or for each of the regions into which it pays to divide them.
-pub(super) fn parts(task: &Task) -> Result<Vec<Part>, Unsupported> {
-    let whole = choice::cheapest(task, None)?;
+/// What computes a task: the `whole` of its positions at once, or each of the regions into which it pays to divide them by the cheapest cut.
+pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
     if whole.cycles < LEAST_CYCLES {
-        return Ok(vec![whole]);
+        return vec![whole];
     }
     let parts = divide(task, whole.clone(), |cycles, undivided| cycles < undivided);
     let cycles: f64 = parts.iter().map(|part| part.cycles).sum();
-    Ok(if cycles < WORTH * whole.cycles { parts } else { vec![whole] })
+    if cycles < WORTH * whole.cycles { parts } else { vec![whole] }
 }
 
-/// The regions into which positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if they cannot.
-pub(super) fn all_parts(task: &Task) -> Option<Vec<Part>> {
-    let whole = choice::cheapest(task, None).ok()?;
+/// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.
+pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
     Some(divide(task, whole, |_, _| true)).filter(|parts| parts.len() > 1)
 }
 

@@ -113,8 +113,9 @@ fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>,
     let problem = &task.problem;
     check(problem)?;
     let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let region = region.unwrap_or_else(|| Region::whole(&phases));
-    let mut groups = AllGroups { region, fills_first: fills_first(task, &phases), made: HashMap::new() };
+    let fills_first = fills_first(task, &phases);
+    let region = region.unwrap_or_else(|| Region::whole(&phases, fills_first));
+    let mut groups = AllGroups { region, fills_first, made: HashMap::new() };
     let layouts = cuts(task, &phases, &region).into_iter().filter_map(|cut| {
         let groups = groups.of(problem, &phases, cut.computed_phases());
         Layout::new(problem, &phases, &groups, region, cut).filter(halves_differ)

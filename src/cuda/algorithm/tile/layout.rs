@@ -196,10 +196,8 @@ impl Layout {
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
         let tiles = [0, 1, 2].map(|axis| region.extents[axis].div_ceil(reach[axis]));
         // Tiles end where the next region begins: nobody else writes there.
-        let ends_within = |axis: usize| {
-            let end = region.first[axis] + region.extents[axis];
-            end == phases[axis][0].positions as u32 || region.extents[axis].is_multiple_of(reach[axis])
-        };
+        let ends_within =
+            |axis: usize| region.is_last[axis] || region.extents[axis].is_multiple_of(reach[axis]);
         if !(0..3).all(ends_within) {
             return None;
         }
@@ -725,8 +723,11 @@ mod tests {
         let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
         let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 1, axis == 2)));
-        let whole = Region::whole(&phases);
-        let region = Region { extents: [1, 1, first_positions.unwrap_or(whole.extents[2])], ..whole };
+        let whole = Region::whole(&phases, false);
+        let region = match first_positions {
+            Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },
+            None => whole,
+        };
         Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) })
     }
 

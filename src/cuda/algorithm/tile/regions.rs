@@ -27,12 +27,18 @@ const WORTH: f64 = 0.97;
 pub(super) struct Region {
     pub(super) first: [u32; 3],
     pub(super) extents: [u32; 3],
+    /// Whether there is no other region beyond, along each axis.
+    pub(super) is_last: [bool; 3],
 }
 
 impl Region {
-    /// All positions.
-    pub(super) fn whole(phases: &[Vec<Phase>; 3]) -> Self {
-        Self { first: [0; 3], extents: phases.each_ref().map(|phases| phases[0].positions as u32) }
+    /// All positions, or, if the output is filled first, all those of phases with taps: others may have one more.
+    pub(super) fn whole(phases: &[Vec<Phase>; 3], fills_first: bool) -> Self {
+        let extents = phases.each_ref().map(|phases| {
+            let written = phases.iter().filter(|phase| !fills_first || phase.taps > 0);
+            written.map(|phase| phase.positions as u32).max().unwrap_or(0)
+        });
+        Self { first: [0; 3], extents, is_last: [true; 3] }
     }
 
     /// The region up to a multiple along an axis, and what is beyond, if that is little.
@@ -45,6 +51,7 @@ impl Region {
         main.extents[axis] -= beyond;
         rest.extents[axis] = beyond;
         rest.first[axis] += main.extents[axis];
+        main.is_last[axis] = false;
         Some([main, rest])
     }
 }
@@ -84,7 +91,7 @@ mod tests {
 
     #[test]
     fn regions_cover_all_positions_once() {
-        let whole = Region { first: [0; 3], extents: [18, 36, 100] };
+        let whole = Region { first: [0; 3], extents: [18, 36, 100], is_last: [true; 3] };
         let mut regions = vec![whole];
         for axis in [2, 1, 0] {
             if let Some([main, rest]) = regions[0].divided(axis) {
@@ -104,7 +111,7 @@ mod tests {
     #[test]
     fn little_is_beyond_a_multiple() {
         let beyond = |extent| {
-            let region = Region { first: [0; 3], extents: [1, 1, extent] };
+            let region = Region { first: [0; 3], extents: [1, 1, extent], is_last: [true; 3] };
             region.divided(2).map(|[main, rest]| (main.extents[2], rest.first[2], rest.extents[2]))
         };
         assert_eq!(beyond(66), Some((64, 64, 2)));

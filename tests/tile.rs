@@ -121,6 +121,27 @@ fn few_output_channels() {
     }
 }
 
+/// Rows of few output channels, two of which may share the columns: with a number of taps that runs take together, more, or fewer; with phases of their
+/// own, close together or not; and where the last row has nobody beside it.
+#[test]
+fn joined_rows() {
+    let joined = "2 joined along";
+    for (channels, kernel, stride, dilation, extent) in [
+        (16, [3, 3], [1, 1], 1, [13, 30]),
+        (9, [5, 2], [1, 1], 1, [8, 9]),
+        (8, [2, 3], [1, 1], 1, [7, 6]),
+        (3, [4, 4], [2, 2], 1, [9, 14]),
+        (1, [9, 5], [3, 1], 1, [7, 11]),
+        (8, [3, 3], [2, 1], 1, [6, 13]),
+        (6, [3, 1], [1, 1], 3, [9, 12]),
+    ] {
+        let layer = ConvTranspose::<2>::builder(9, channels, kernel).stride(stride).dilation([dilation; 2]);
+        check_all(&layer.padding([1, 0]).build().unwrap(), Shape::batched(2, 9, extent), joined);
+    }
+    let layer = ConvTranspose::<3>::builder(18, 22, [3, 5, 2]).groups(2).padding([0, 2, 0]).build().unwrap();
+    check_all(&layer, Shape::batched(1, 18, [4, 9, 10]), joined);
+}
+
 /// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all but one. Every way that
 /// the model takes into account for these is tried, and some of them have halves.
 #[test]

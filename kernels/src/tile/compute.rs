@@ -5,7 +5,7 @@ use cuda_std::{hint, mem};
 use super::{
     fragment::{Factor, Fragment, Loaded},
     multiply::{Accumulators, Weights},
-    parameters::{self, HALVES, Run, Tiling},
+    parameters::{self, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, Run, Tiling},
     slab_bytes,
     unrolled::unrolled,
 };
@@ -35,6 +35,11 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
                 run_products::<BLOCKS, SLOTS, SPLIT, $neighbours, $taps, { $halved }>(t, accumulators, staged, run)
             };
         }
+        macro_rules! joined_products {
+            ($neighbours:literal) => {
+                if const { may_join_rows(BLOCKS, SLOTS) } { products!($neighbours, 4, WHOLE) } else { cuda_std::trap() }
+            };
+        }
         match kind(t, run) {
             kind if is_kind(t, kind, Run::whole(1, 1)) => products!(1, 1, WHOLE),
             kind if is_kind(t, kind, Run::whole(2, 1)) => products!(2, 1, WHOLE),
@@ -42,6 +47,9 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
             kind if is_kind(t, kind, Run::whole(1, 3)) => products!(1, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(2, 3)) => products!(2, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(3, 3)) => products!(3, 3, WHOLE),
+            kind if is_kind(t, kind, Run::whole(1, 4)) => joined_products!(1),
+            kind if is_kind(t, kind, Run::whole(2, 4)) => joined_products!(2),
+            kind if is_kind(t, kind, Run::whole(3, 4)) => joined_products!(3),
             _ if !SLOTS.is_multiple_of(2) => cuda_std::trap(),
             kind if is_kind(t, kind, Run::halved(0)) => products!(1, 1, 1),
             kind if is_kind(t, kind, Run::halved(1)) => products!(2, 1, 2),
@@ -53,6 +61,11 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
             _ => cuda_std::trap(),
         }
     }
+}
+
+/// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too many rows.
+pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
+    blocks >= 2 && blocks <= 6 && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
 }
 
 /// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
@@ -93,23 +106,33 @@ const fn row_slots(halved: usize) -> usize {
     if halved == WHOLE { 1 } else { 2 }
 }
 
+/// How many input rows lie between those of neighbouring slots, if runs take so many taps along the axis of rows.
+const fn rows_apart(taps: usize) -> usize {
+    if taps == JOINED_ROW_TAPS as usize { JOINED_ROWS as usize } else { 1 }
+}
+
 /// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared memory is busy with them.
 const ROWS_AHEAD: usize = if cfg!(cuda_arch = "sm_90a") { 2 } else { 1 };
 
+/// The most input rows that a run loads.
+const MOST_ROWS: usize = 10;
+
 /// Input rows that a run loads.
 const fn rows(slots: usize, taps: usize, halved: usize) -> usize {
-    slots / row_slots(halved) + taps - 1
+    let rows = (slots / row_slots(halved) - 1) * rows_apart(taps) + taps;
+    // Kernels with many slots know no runs of joined rows.
+    if rows > MOST_ROWS { 0 } else { rows }
 }
 
 /// Whether a slot takes a neighbouring tap of an input row.
 const fn takes(taps: usize, halved: usize, row: usize, neighbour: usize, slot: usize) -> bool {
-    let output_row = slot / row_slots(halved);
-    row >= output_row && row < output_row + taps && taken(halved, slot) >> neighbour & 1 == 1
+    let first_row = slot / row_slots(halved) * rows_apart(taps);
+    row >= first_row && row < first_row + taps && taken(halved, slot) >> neighbour & 1 == 1
 }
 
 /// The tap along the axis of rows that the slot takes then.
-const fn tap(halved: usize, row: usize, slot: usize) -> u32 {
-    row.saturating_sub(slot / row_slots(halved)) as u32
+const fn tap(taps: usize, halved: usize, row: usize, slot: usize) -> u32 {
+    row.saturating_sub(slot / row_slots(halved) * rows_apart(taps)) as u32
 }
 
 /// The neighbouring taps that a slot takes, a bit for each.
@@ -279,20 +302,21 @@ unsafe fn row_by_row<
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
     let count = const { rows(SLOTS, TAPS, HALVED) };
+    let row_step = t.row_step / const { rows_apart(TAPS) as u32 };
     let mut row = input;
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
         let mut next = [row.load::<NEIGHBOURS>(t, aligned); 2];
         if ROWS_AHEAD > 1 && count > 1 {
-            row = row.shifted(t.row_step);
+            row = row.shifted(row_step);
             next[1] = row.load::<NEIGHBOURS>(t, aligned);
         }
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
             let fragments = next[0];
             next[0] = next[1];
             if ROW + ROWS_AHEAD < count {
-                row = row.shifted(t.row_step);
+                row = row.shifted(row_step);
                 next[ROWS_AHEAD - 1] = row.load::<NEIGHBOURS>(t, aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
@@ -308,7 +332,7 @@ unsafe fn row_by_row<
                 };
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
                     if const { takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT) } {
-                        let tap = const { tap(HALVED, ROW, SLOT) };
+                        let tap = const { tap(TAPS, HALVED, ROW, SLOT) };
                         let number = const { slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) } + tap;
                         let is_first = NEIGHBOUR as u32 == const { taken(HALVED, SLOT).trailing_zeros() } && tap == 0;
                         let slab = weight.add(number * slab_units);

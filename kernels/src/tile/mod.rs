@@ -41,11 +41,14 @@ mod unrolled;
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, multiply_run};
+use compute::{PackedRun, Staged, may_join_rows, multiply_run};
 use fragment::Fragment;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
-pub use parameters::{Chunk, HALVES, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling};
+pub use parameters::{
+    Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
+    Tiling,
+};
 use place::{PassHead, Place, jobs};
 use ring::Ring;
 pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
@@ -289,6 +292,13 @@ pub struct Variant {
     pub split: bool,
     /// Whether it exists for compute capability 9.0 only.
     pub large: bool,
+}
+
+impl Variant {
+    /// Whether rows may be joined: see [`Run`].
+    pub const fn joins_rows(&self) -> bool {
+        may_join_rows(self.columns as usize / 8, self.slots as usize)
+    }
 }
 
 tile_kernels! {

@@ -10,6 +10,12 @@ use crate::index::Divisor;
 /// Taps along the axis of rows that a run may take together, if it takes more than one.
 pub const ROW_TAPS: u32 = 3;
 
+/// Neighbouring rows of few output channels that may share the columns: they are joined. Those of the next slot are as many input rows further on.
+pub const JOINED_ROWS: u32 = 2;
+
+/// Taps along the axis of rows that a run of joined rows may take together, if it takes more than one: three of each row.
+pub const JOINED_ROW_TAPS: u32 = ROW_TAPS + JOINED_ROWS - 1;
+
 /// The most neighbouring taps along x that a run takes.
 pub const MOST_NEIGHBOURS: u32 = 3;
 
@@ -124,7 +130,7 @@ pub struct Tiling {
     pub weight_bytes: u32,
     /// Where in shared memory the offsets of the staged input's elements are, in bytes.
     pub offsets_start: u32,
-    /// From one row of fragments to the next in the staged input, in bytes.
+    /// From the fragments of a slot to those of the next, for the same tap, in the staged input, in bytes.
     pub row_step: u32,
     /// From eight channels to the next in the staged input, in bytes.
     pub block_bytes: u32,
@@ -257,6 +263,9 @@ pub struct Chunk {
 /// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by block of channels, then by
 /// tap along x, then by tap along the axis of rows.
 ///
+/// If rows are joined, a slot has [`JOINED_ROWS`] of them, and the taps of both, by zero where one has none: one, or [`JOINED_ROW_TAPS`]. Then
+/// row `u` is multiplied by tap `j` for the slot to which row `u - j` is the first one.
+///
 /// If slots are halved, even ones are the first half of the phases along x, odd ones the other half of the same row. There is one tap along the
 /// axis of rows then, and each half has slabs of its own for those of the neighbouring taps that it takes: see [`HALVES`].
 #[repr(C)]
@@ -296,7 +305,8 @@ impl Run {
     /// Some are not.
     pub const SOME_UNALIGNED: u32 = 1 << 31;
 
-    /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis of rows, 1 or [`ROW_TAPS`].
+    /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis of rows, 1, [`ROW_TAPS`], or
+    /// [`JOINED_ROW_TAPS`] if rows are joined.
     #[inline(always)]
     pub const fn whole(neighbours: u16, taps: u16) -> u16 {
         8 + taps * 4 + neighbours

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ops::Range,
     sync::Arc,
 };
 
@@ -98,8 +99,19 @@ pub(super) fn cheapest(task: &Task, region: Option<Region>) -> Result<Part, Unsu
 
 /// The layouts that fit, the cheapest first.
 pub(super) fn cuts_that_fit(task: &Task, region: Option<Region>) -> Result<impl Iterator<Item = Part>, Unsupported> {
-    let candidates = candidates(task, region)?.into_iter();
-    Ok(candidates.filter_map(|(cycles, layout)| fitting(task, &layout).map(|tables| Part { layout, tables, cycles })))
+    Ok(those_that_fit(task, candidates(task, region)?))
+}
+
+/// The cheapest layout whose rows are joined, if there is one.
+pub(super) fn cheapest_of_joined_rows(task: &Task) -> Option<Part> {
+    let mut candidates = candidates(task, None).ok()?;
+    candidates.retain(|(_, layout)| layout.cut.joined_rows > 1);
+    those_that_fit(task, candidates).next()
+}
+
+fn those_that_fit(task: &Task, candidates: Vec<(f64, Layout)>) -> impl Iterator<Item = Part> {
+    let part = |(cycles, layout)| fitting(task, &layout).map(|tables| Part { layout, tables, cycles });
+    candidates.into_iter().filter_map(part)
 }
 
 /// The kernels that a device has for a precision.
@@ -116,9 +128,13 @@ fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>,
     let fills_first = fills_first(task, &phases);
     let region = region.unwrap_or_else(|| Region::whole(&phases, fills_first));
     let mut groups = AllGroups { region, fills_first, made: HashMap::new() };
+    let mut joined = HashMap::new();
     let layouts = cuts(task, &phases, &region).into_iter().filter_map(|cut| {
-        let groups = groups.of(problem, &phases, cut.computed_phases());
-        Layout::new(problem, &phases, &groups, region, cut).filter(halves_differ)
+        let Cut { row_axis, joined_rows, .. } = cut;
+        let join = || Arc::new(join_rows(&phases, row_axis));
+        let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
+        let groups = groups.of(problem, phases, &cut);
+        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ)
     });
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
@@ -153,11 +169,12 @@ fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
 struct AllGroups {
     region: Region,
     fills_first: bool,
-    made: HashMap<(usize, u32), Arc<Vec<Group>>>,
+    made: HashMap<(usize, u32, usize), Arc<Vec<Group>>>,
 }
 
 impl AllGroups {
-    fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], columns: [u32; 3]) -> AxisGroups {
+    fn of(&mut self, problem: &Problem<3>, phases: &[Vec<Phase>; 3], cut: &Cut) -> AxisGroups {
+        let columns = cut.computed_phases();
         let mut along = |axis: usize| {
             let make = || {
                 let (along, region) = (&problem.axes()[axis], self.region);
@@ -166,10 +183,21 @@ impl AllGroups {
                 let within = |group: Group| group.within(along, region.first[axis], region.extents[axis]);
                 Arc::new(groups.into_iter().map(within).collect())
             };
-            self.made.entry((axis, columns[axis])).or_insert_with(make).clone()
+            self.made.entry((axis, columns[axis], phases[axis].len())).or_insert_with(make).clone()
         };
         [along(0), along(1), along(2)]
     }
+}
+
+/// The phases where neighbouring positions along an axis are joined: each position has phases of its own, which read from that much further on.
+fn join_rows(phases: &[Vec<Phase>; 3], axis: usize) -> [Vec<Phase>; 3] {
+    let mut joined = phases.clone();
+    let of = |row: isize| {
+        let further = move |phase: &Phase| Phase { first_input: phase.first_input + row, ..*phase };
+        phases[axis].iter().map(further)
+    };
+    joined[axis] = (0..tile::JOINED_ROWS as isize).flat_map(of).collect();
+    joined
 }
 
 /// Whether the output is filled with the biases first, so that there need be no passes without taps: where at least two of three rows have
@@ -211,9 +239,11 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
-        for ColumnUse { phases: column_phases, halves, close } in column_uses(variant, problem, phases) {
+        for ColumnUse { phases: column_phases, halves, close, joined_along } in column_uses(variant, problem, phases) {
             let rows = variant.slots / halves;
-            for row_axis in (0..3).filter(|&axis| axis == 2 || rows > 1 && positions[axis] > 1) {
+            let joined_rows = if joined_along.is_some() { tile::JOINED_ROWS } else { 1 };
+            let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
+            for row_axis in (0..3).filter(|axis| joined_along.map_or(has_rows(axis), |joined| joined == *axis)) {
                 for &extents in &boxes {
                     let blocks =
                         [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
@@ -223,6 +253,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         halves,
                         close,
                         row_axis,
+                        joined_rows,
                         extents,
                         stage_blocks: stage_blocks as u32,
                         may_copy_boxes: task.target.large_tiles,
@@ -239,7 +270,12 @@ struct ColumnUse {
     phases: [u32; 3],
     halves: u32,
     close: bool,
+    /// The axis along which rows are joined, if they are.
+    joined_along: Option<usize>,
 }
+
+/// The most output channels of a group whose rows may be joined.
+const MOST_JOINED: usize = 16;
 
 /// The most output channels of a group whose phases may lie close together.
 const MOST_CLOSE: usize = 4;
@@ -259,19 +295,45 @@ fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3]
             for &x in &choices[2] {
                 let (phases, count) = ([z, y, x], z * y * x);
                 if 8 * count <= variant.columns {
-                    uses.push(ColumnUse { phases, halves: 1, close: false });
+                    uses.push(ColumnUse { phases, halves: 1, close: false, joined_along: None });
                 }
                 if 8 * count <= variant.columns && 2 * x == with_taps[2] && variant.slots.is_multiple_of(2) {
-                    uses.push(ColumnUse { phases, halves: 2, close: false });
+                    uses.push(ColumnUse { phases, halves: 2, close: false, joined_along: None });
                 }
                 let columns = out_channels.next_power_of_two() as u32;
                 if (1..=MOST_CLOSE).contains(&out_channels) && count > 1 && columns * count <= variant.columns {
-                    uses.push(ColumnUse { phases, halves: 1, close: true });
+                    uses.push(ColumnUse { phases, halves: 1, close: true, joined_along: None });
                 }
             }
         }
     }
+    uses.extend(joined_uses(variant, problem, phases, with_taps));
     uses
+}
+
+/// How joined rows of few channels can share the columns of a kernel, with all of their phases.
+fn joined_uses(
+    variant: &Variant,
+    problem: &Problem<3>,
+    phases: &[Vec<Phase>; 3],
+    with_taps: [u32; 3],
+) -> Vec<ColumnUse> {
+    let out_channels = problem.out_channels_per_group();
+    if !variant.joins_rows() || out_channels > MOST_JOINED || with_taps.iter().any(|count| !(1..=16).contains(count)) {
+        return Vec::new();
+    }
+    let close = out_channels <= MOST_CLOSE;
+    let channels = if close { out_channels.next_power_of_two() } else { out_channels.next_multiple_of(8) } as u32;
+    // Where there are fewer phases than the stride has, there is one position.
+    let has_neighbours =
+        |axis: usize| phases[axis].len() == problem.axes()[axis].stride && phases[axis][0].positions > 1;
+    let joined_along = |axis: usize| {
+        let mut phases = with_taps;
+        phases[axis] *= tile::JOINED_ROWS;
+        ColumnUse { phases, halves: 1, close, joined_along: Some(axis) }
+    };
+    let uses = (0..2).filter(|&axis| has_neighbours(axis)).map(joined_along);
+    uses.filter(|each| channels * each.phases.iter().product::<u32>() <= variant.columns).collect()
 }
 
 /// Boxes of positions, samples, z, y, x, of which few cover all positions.
@@ -341,10 +403,10 @@ impl Work {
             for group in layout.groups[axis].iter() {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
-                    let rows = if axis == layout.cut.row_axis {
-                        rows_of_tile + if axis < 2 { range.len() - 1 } else { 0 }
-                    } else {
-                        1
+                    let rows = match axis == layout.cut.row_axis {
+                        true if axis < 2 => (rows_of_tile - 1) * rows_apart(layout, &range) + range.len(),
+                        true => rows_of_tile,
+                        false => 1,
                     };
                     let takes_rows_together =
                         !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
@@ -370,6 +432,11 @@ impl Work {
             loads: work.loads * share,
         }
     }
+}
+
+/// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of rows.
+fn rows_apart(layout: &Layout, taps: &Range<usize>) -> usize {
+    if taps.len() > 1 { layout.cut.joined_rows as usize } else { 1 }
 }
 
 /// Cycles that the four warps of a team take to load the fragments of neighbouring taps.

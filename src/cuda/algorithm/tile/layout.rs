@@ -57,6 +57,8 @@ pub(super) struct Cut {
     pub(super) close: bool,
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
+    /// Neighbouring positions along that axis, z or y, whose rows share the columns as phases do, for few output channels: one, or more.
+    pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
     pub(super) extents: [u32; 4],
     /// Channels of a stage, divided by eight.
@@ -140,14 +142,19 @@ impl Cut {
         [z, y, x * self.halves]
     }
 
-    /// Neighbouring rows of the output, each of which has a slot, or one for either half of the phases.
+    /// Neighbouring rows of the output, or joined ones, each of which has a slot, or one for either half of the phases.
     pub(super) fn rows(&self) -> u32 {
         self.variant.slots / self.halves
     }
 
-    /// How many rows lie between neighbouring positions of the box along an axis.
+    /// How many positions along an axis lie between neighbouring ones of the box.
     pub(super) fn step(&self, axis: usize) -> u32 {
-        if axis == self.row_axis && axis < 2 { self.rows() } else { 1 }
+        if axis == self.row_axis && axis < 2 { self.rows() * self.joined_rows } else { 1 }
+    }
+
+    /// How many positions along their axis lie between neighbouring rows.
+    pub(super) fn row_distance(&self) -> u32 {
+        if self.row_axis == 2 { self.extents[3] } else { self.joined_rows }
     }
 
     /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some extents, z, y and
@@ -178,13 +185,13 @@ impl Cut {
 
     /// How many positions of an axis a tile covers.
     fn reach(&self, axis: usize) -> u32 {
-        self.extents[axis + 1] * if axis == self.row_axis { self.rows() } else { 1 }
+        self.extents[axis + 1] * if axis == self.row_axis { self.rows() * self.joined_rows } else { 1 }
     }
 }
 
 impl Layout {
-    /// The layout of a cut of a region, for the problem's phases and their groups, which may leave out what is filled first; `None` where tiles would
-    /// reach into the next region, or counts overflow.
+    /// The layout of a cut of a region, for the problem's phases, those of joined rows being different ones, and their groups, which may leave out what
+    /// is filled first; `None` where tiles would reach into the next region, or counts overflow.
     pub(super) fn new(
         problem: &Problem<3>,
         phases: &Arc<[Vec<Phase>; 3]>,
@@ -196,8 +203,7 @@ impl Layout {
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
         let tiles = [0, 1, 2].map(|axis| region.extents[axis].div_ceil(reach[axis]));
         // Tiles end where the next region begins: nobody else writes there.
-        let ends_within =
-            |axis: usize| region.is_last[axis] || region.extents[axis].is_multiple_of(reach[axis]);
+        let ends_within = |axis: usize| region.is_last[axis] || region.extents[axis].is_multiple_of(reach[axis]);
         if !(0..3).all(ends_within) {
             return None;
         }
@@ -208,7 +214,9 @@ impl Layout {
         // A row that is copied four words at a time begins up to three words before its first element.
         let before = |group: &Group| group.first.rem_euclid(i64::from(copy_words)) as u64;
         let spans = [most(0, &Group::span), most(1, &Group::span), most(2, &|group| before(group) + group.span())];
-        let halo = [0, 1, 2].map(|axis| (u64::from(reach[axis]) + spans[axis] - 1).try_into().ok());
+        // The last of joined rows is where the first is, and its phases read further on.
+        let last = |axis: usize| reach[axis] - if axis == cut.row_axis { cut.joined_rows } else { 1 };
+        let halo = [0, 1, 2].map(|axis| (u64::from(last(axis)) + spans[axis]).try_into().ok());
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
@@ -375,11 +383,12 @@ impl Layout {
 
     /// Words from one row of fragments to the next.
     pub(super) fn row_words(&self) -> u32 {
-        match self.cut.row_axis {
-            0 => self.halo[1] * self.pitch,
-            1 => self.pitch,
-            _ => self.cut.extents[3],
-        }
+        self.cut.row_distance()
+            * match self.cut.row_axis {
+                0 => self.halo[1] * self.pitch,
+                1 => self.pitch,
+                _ => 1,
+            }
     }
 
     /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
@@ -609,6 +618,9 @@ impl fmt::Display for Layout {
         if self.cut.rows() > 1 {
             write!(f, " times {} along {}", self.cut.rows(), ["z", "y", "x"][row_axis])?;
         }
+        if self.cut.joined_rows > 1 {
+            write!(f, ", {} joined along {}", self.cut.joined_rows, ["z", "y", "x"][row_axis])?;
+        }
         if let [1, 1, 1] = phases {
         } else {
             let [z, y, x] = phases;
@@ -697,6 +709,7 @@ mod tests {
             halves: 1,
             close: false,
             row_axis: 0,
+            joined_rows: 1,
             extents,
             stage_blocks: 1,
             may_copy_boxes: true,

@@ -53,13 +53,15 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(recipe_for(task, &regions::parts(task, choice::cheapest(task, None)?)))
 }
 
-/// The recipes of the next cheapest cuts, and of a division into regions if there is one.
+/// The recipes of the next cheapest cuts, of the cheapest one of joined rows, and of a division into regions, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
     let whole: Vec<Part> = choice::cuts_that_fit(task, None).into_iter().flatten().take(1 + MOST_OTHERS).collect();
     let Some(cheapest) = whole.first() else { return Vec::new() };
     let chosen = recipe_for(task, &regions::parts(task, cheapest.clone())).describe();
     let divided = regions::all_parts(task, cheapest.clone());
-    let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
+    let of_joined_rows = |part: &Part| part.layout.cut.joined_rows > 1;
+    let joined = if whole.iter().any(of_joined_rows) { None } else { choice::cheapest_of_joined_rows(task) };
+    let ways = whole.into_iter().chain(joined).map(|part| vec![part]).chain(divided);
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
 

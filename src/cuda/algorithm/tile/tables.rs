@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Zeroable, cast_slice};
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, HALVES, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling},
+    tile::{Chunk, HALVES, JOINED_ROW_TAPS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling},
 };
 
 use super::{
@@ -289,9 +289,8 @@ impl Builder<'_> {
             line = line * cut.computed_phases()[axis] + column.unwrap_or(0) as u32;
         }
         let axis = cut.row_axis;
-        let distance = if axis == 2 { cut.extents[3] } else { 1 };
         let Axis { stride, output, .. } = self.problem.axes()[axis];
-        let origin = u64::from(place.origin[axis]) + row as u64 * u64::from(distance) * stride as u64;
+        let origin = u64::from(place.origin[axis]) + row as u64 * u64::from(cut.row_distance()) * stride as u64;
         if origin >= output as u64 {
             return OutputPlace { source: OutputPlace::NONE, ..place };
         }
@@ -443,17 +442,22 @@ fn run_blocks(layout: &Layout, slabs: u32) -> u32 {
 
 /// The taps of a group as runs take them along an axis.
 pub(super) fn ranges(layout: &Layout, axis: usize, group: &Group) -> Vec<Range<usize>> {
-    let row_axis = layout.cut.row_axis;
-    let takes_triples = row_axis < 2 && layout.cut.halves == 1 && layout.run_slabs() >= ROW_TAPS;
+    let row_taps = row_taps(layout);
     if axis == 2 && layout.has_pairs() && group.step == 1 {
-        let row_taps = if takes_triples { ROW_TAPS } else { 1 };
         let most = (layout.run_slabs() / row_taps / layout.cut.halves).clamp(1, MOST_NEIGHBOURS) as usize;
         neighbours(group.taps, begins_even(layout, group), most)
-    } else if axis == row_axis && takes_triples && group.step == 1 {
-        triples(group.taps)
+    } else if axis == layout.cut.row_axis && group.step == 1 {
+        together(group.taps, row_taps as usize)
     } else {
-        singles(group.taps)
+        together(group.taps, 1)
     }
+}
+
+/// Taps along the axis of rows that runs take together, where there are so many.
+fn row_taps(layout: &Layout) -> u32 {
+    let cut = &layout.cut;
+    let taps = if cut.joined_rows == 1 { ROW_TAPS } else { JOINED_ROW_TAPS };
+    if cut.row_axis < 2 && cut.halves == 1 && layout.run_slabs() >= taps { taps } else { 1 }
 }
 
 /// Whether the lanes' positions begin at even words for the first tap of a group along x.
@@ -461,17 +465,11 @@ pub(super) fn begins_even(layout: &Layout, group: &Group) -> bool {
     layout.copy_words == 1 || group.first.rem_euclid(2) == 0
 }
 
-/// Each tap by itself.
-fn singles(taps: usize) -> Vec<Range<usize>> {
-    (0..taps).map(|tap| tap..tap + 1).collect()
-}
-
-/// Three taps at a time, and what is left each by itself.
-fn triples(taps: usize) -> Vec<Range<usize>> {
-    let most = ROW_TAPS as usize;
-    let together = taps / most * most;
-    let triples = (0..together).step_by(most).map(|first| first..first + most);
-    triples.chain((together..taps).map(|tap| tap..tap + 1)).collect()
+/// So many taps at a time, and what is left each by itself.
+fn together(taps: usize, at_a_time: usize) -> Vec<Range<usize>> {
+    let all = taps / at_a_time * at_a_time;
+    let ranges = (0..all).step_by(at_a_time).map(|first| first..first + at_a_time);
+    ranges.chain((all..taps).map(|tap| tap..tap + 1)).collect()
 }
 
 /// Taps along x, up to `most` at a time. Loads are cheaper where these begin at even words, so that most do: `is_even` says whether

@@ -12,7 +12,8 @@
 //!
 //! A slot is a matrix of accumulators; slots are neighbouring output rows, which share the input rows between them. Few channels do not
 //! fill the columns of a matrix; then phases share the columns, and where one has no tap, its weights are zero. Phases take eight columns at
-//! a time, or, of up to four output channels, as few as these need. Or slots come in pairs, with
+//! a time, or, of up to four output channels, as few as these need. Two neighbouring rows of few channels may be *joined*: they share the columns as
+//! phases do, and a slot has both. Or slots come in pairs, with
 //! a half of the phases along x each, and each multiplies the taps of its half only. Which rows are
 //! multiplied by which weights is a table that the host makes: strides, dilation, padding, kernels of any extent and phases without
 //! taps are nothing to these kernels but other tables.

@@ -51,7 +51,7 @@ const OVERLAP_LOSS: f64 = 0.3;
 const LATENCY: f64 = 6000.0;
 
 /// Cycles from the request of an input or a weight to its arrival.
-const FETCH_LATENCY: f64 = 1500.0;
+const FETCH_LATENCY: f64 = 1000.0;
 
 /// Cycles from one instruction of a warp to the next.
 const SERIAL_ISSUE: f64 = 2.0;
@@ -555,9 +555,11 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     let fetch = if layout.in_boxes { rows * channels * BOX_ROW } else { instructions_of_fetch * FETCH_ISSUE };
-    // A slot of a ring is filled, then emptied, then filled again.
-    let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + serial;
-    let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + serial / chunks.max(1.0);
+    // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
+    let emptied = serial.max(tensor * teams).max(instructions * teams);
+    let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + emptied;
+    let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
+    let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
 
     // Of the end of a job, for a team.
     let store = Store::new(layout, shared.boxed);

@@ -88,6 +88,7 @@ fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Par
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Axis;
 
     #[test]
     fn regions_cover_all_positions_once() {
@@ -106,6 +107,15 @@ mod tests {
         for position in (0..18 * 36 * 100).map(|number| [number / 3600, number / 100 % 36, number % 100]) {
             assert_eq!(regions.iter().filter(|region| covers(region, position)).count(), 1, "{position:?}");
         }
+    }
+
+    #[test]
+    fn what_is_filled_first_is_not_covered() {
+        // Every second position has no taps, and there is one more of these than of the others.
+        let axis = Axis { input: 32, output: 65, kernel: 3, stride: 2, dilation: 2, pad_begin: 1 };
+        let phases = [0; 3].map(|_| axis.phases());
+        assert_eq!(Region::whole(&phases, false).extents, [33; 3]);
+        assert_eq!(Region::whole(&phases, true).extents, [32; 3]);
     }
 
     #[test]

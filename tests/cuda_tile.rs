@@ -85,6 +85,23 @@ fn few_output_channels() {
     }
 }
 
+/// With four taps along the axis of rows, more, and fewer; aligned rows and others.
+#[test]
+fn joined_rows() {
+    let devices = devices("joined_rows");
+    for (channels, kernel, stride, extent) in [
+        (16, [3, 3], [1, 1], [13, 30]),
+        (9, [5, 2], [1, 1], [18, 64]),
+        (3, [4, 4], [2, 2], [19, 36]),
+        (1, [9, 5], [3, 1], [7, 11]),
+    ] {
+        let layer = ConvTranspose::<2>::builder(9, channels, kernel).stride(stride).padding([1, 0]).build().unwrap();
+        check(&devices, &layer, Shape::batched(2, 9, extent), "2 joined along");
+    }
+    let layer = ConvTranspose::<3>::builder(18, 22, [3, 5, 2]).groups(2).padding([0, 2, 0]).build().unwrap();
+    check(&devices, &layer, Shape::batched(1, 18, [4, 9, 10]), "2 joined along");
+}
+
 #[test]
 fn strides_larger_than_the_columns_have_room_for() {
     let devices = devices("strides_larger_than_the_columns_have_room_for");

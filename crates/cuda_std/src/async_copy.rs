@@ -152,7 +152,7 @@ impl TensorMap {
 pub struct TensorMaps<const COUNT: usize>(pub [TensorMap; COUNT]);
 
 /// The address of the first of a kernel's [`TensorMaps`](crate::async_copy::TensorMaps), by the kernel's name and the
-/// parameter's number and name: copies want them where the launch has put them, and a reference would be to a copy of its
+/// parameter's number and name: copies want them where the launch has put them, and a reference would be to a copy of their
 /// own. For sm_90 and later.
 ///
 /// Copies want it aligned to 64 bytes, which rustc cannot say of a parameter. The mark that this leaves in the PTX has

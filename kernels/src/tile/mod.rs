@@ -54,14 +54,17 @@ use place::{PassHead, Place, jobs};
 use ring::Ring;
 pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
 use stage::Operands;
-pub use store::LINE_BYTES;
+pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{Located, Target};
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
 const TEAM_THREADS: u32 = 128;
 
-/// Rows of the matrix product of a team, per slot: 16 for each warp.
-pub const TEAM_ROWS: u32 = 64;
+/// Rows of the matrix product of a warp, per slot.
+pub const WARP_ROWS: u32 = 16;
+
+/// Rows of the matrix product of a team, per slot.
+pub const TEAM_ROWS: u32 = TEAM_THREADS / 32 * WARP_ROWS;
 
 /// Teams that multiply and store, each at its own pace: while one stores, the other one keeps the tensor cores busy.
 pub const TEAMS: u32 = 2;

@@ -31,6 +31,7 @@ use super::{
     place::{PassHead, Place},
 };
 use crate::index::Index;
+pub use sectors::SECTOR_WORDS;
 
 /// Where a job's outputs go.
 pub(super) struct Target<'a> {

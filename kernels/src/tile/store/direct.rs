@@ -31,12 +31,13 @@ impl Target<'_> {
         let output = hint::opaque_pointer(self.first_output()).cast_mut();
         let used_blocks = hint::opaque(t.used_blocks);
         let row = self.lane_row();
+        let passes_on = HELD == Tiling::PAIRS && hint::opaque(t.direct_warps) > 1;
         // One line of each row after the other: it is the same for all columns of some phases.
         for line in 0..hint::opaque(t.row_lines) {
             // SAFETY: the caller's promise; the blocks are used, the product complete.
             unsafe {
                 let pieces = self.pieces::<SLOTS>(&row, line);
-                if HELD == Tiling::PAIRS && hint::opaque(t.direct_warps) > 1 {
+                if passes_on {
                     // What was passed on last has been taken.
                     self.sync_team();
                 }
@@ -49,7 +50,7 @@ impl Target<'_> {
                     if is_first && last < BLOCKS && (last as u32) < used_blocks && phase.divide(t.columns_x).0 == line {
                         let channels = self.channels(output, group);
                         match HELD {
-                            Tiling::PAIRS if hint::opaque(t.direct_warps) > 1 => {
+                            Tiling::PAIRS if passes_on => {
                                 let values = pairs::<BLOCKS, SLOTS, BLOCK>(product);
                                 self.store_sectors(&channels, &pieces, values, group);
                             }

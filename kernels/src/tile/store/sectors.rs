@@ -1,6 +1,6 @@
 //! Whole sectors: warps pass on what they hold beyond their last whole sector of a row.
 //!
-//! A warp holds 16 neighbouring words of a row. Where rows do not begin with sectors of the memory, these begin and end within one; and a sector of 32
+//! A warp holds 16 neighbouring words of a row, one for each of its positions. Where rows do not begin with sectors of the memory, these begin and end within one; and a sector of 32
 //! bytes that is written in two pieces takes memory several times as long as one that is written at once. So a warp passes its last words on to the warp that
 //! holds the words behind them, which writes them with its own; the last warp of a line passes on to the first one. Then only the ends of lines
 //! are written in pieces.
@@ -14,19 +14,16 @@ use super::{
     Target,
     direct::{Channels, Pieces},
 };
-use crate::tile::unrolled::unrolled;
+use crate::tile::{TEAM_ROWS, WARP_ROWS, unrolled::unrolled};
 
-/// Words that a warp holds of a row.
-const WARP_WORDS: u32 = 16;
-
-/// Words of a sector.
-const SECTOR_WORDS: u32 = 8;
+/// Words of a sector of the memory.
+pub const SECTOR_WORDS: u32 = 8;
 
 /// Lanes that may have something to pass on: those of the second half of a warp's words.
 const PASSING_LANES: u32 = 16;
 
 /// Warps of a team.
-const TEAM_WARPS: u32 = 4;
+const TEAM_WARPS: u32 = TEAM_ROWS / WARP_ROWS;
 
 /// What a lane needs to know to pass words on.
 #[derive(Clone, Copy)]
@@ -95,7 +92,7 @@ impl Target<'_> {
                         let bytes = passing.warps * (pairs * PASSING_LANES * 8) as i32;
                         let address = place_of(ROW * 2 + CHANNEL).address().wrapping_add_signed(bytes);
                         value = SharedPtr::<[f32; 2]>::from_address(address).load();
-                        let words = passing.warps * WARP_WORDS as i32;
+                        let words = passing.warps * WARP_ROWS as i32;
                         first += words;
                         place = place.wrapping_offset(words as isize);
                     }
@@ -112,6 +109,6 @@ impl Passing {
     fn is_passed_on(&self, place: *mut f32) -> bool {
         // Where the warp's words begin in a sector.
         let begin = ((place.addr() / 4) as u32).wrapping_sub(self.word) % SECTOR_WORDS;
-        begin + self.word >= WARP_WORDS
+        begin + self.word >= WARP_ROWS
     }
 }

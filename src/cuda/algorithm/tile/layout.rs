@@ -35,12 +35,6 @@ const MOST_BOXED_BYTES: u32 = 32 << 10;
 /// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
 const NARROW: u32 = 8;
 
-/// Words of a sector of the memory.
-const SECTOR_WORDS: usize = 8;
-
-/// Rows of the matrix product of a warp.
-const WARP_ROWS: u32 = 16;
-
 /// Blocks of columns whose output is staged at a time, if slots are few.
 const STAGED_BLOCKS: u32 = 4;
 
@@ -514,10 +508,10 @@ impl Layout {
     /// need, or cannot. 0 if lanes do not store what they hold straight from the product.
     pub(super) fn direct_warps(&self) -> u32 {
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32;
-        let are_sectors = self.axis_x.output.is_multiple_of(SECTOR_WORDS);
+        let are_sectors = self.axis_x.output.is_multiple_of(tile::SECTOR_WORDS as usize);
         match self.held() {
             _ if !self.is_direct() => 0,
-            Tiling::PAIRS if !are_sectors && words.is_multiple_of(WARP_ROWS) => words / WARP_ROWS,
+            Tiling::PAIRS if !are_sectors && words.is_multiple_of(tile::WARP_ROWS) => words / tile::WARP_ROWS,
             _ => 1,
         }
     }
@@ -525,7 +519,7 @@ impl Layout {
     /// Neighbouring words that are written at about the same time: of all but the first and the last sector the whole.
     pub(super) fn words_at_once(&self) -> u32 {
         match self.direct_warps() {
-            1.. if self.boxed_words() == 0 => self.line_phases * WARP_ROWS * self.direct_warps(),
+            1.. if self.boxed_words() == 0 => self.line_phases * tile::WARP_ROWS * self.direct_warps(),
             _ => self.neighbouring_outputs(),
         }
     }

@@ -153,7 +153,7 @@
 //!
 //! # Precision
 //!
-//! On a GPU with tensor cores, [`Precision`] chooses between products as exact as those of `f32` (the default: each factor is the sum of two
+//! On a GPU with tensor cores for TF32, [`Precision`] chooses between products as exact as those of `f32` (the default: each factor is the sum of two
 //! TF32 numbers) and products of factors rounded to TF32, which are about three times as fast. What follows is about the other
 //! algorithms and the CPU.
 //!
@@ -195,9 +195,9 @@
 //!
 //! # Limits
 //!
-//! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from 8.0 on. With tensor
-//! cores (`cuda::Algorithm::Tile`, which `Auto` prefers), factors are split or rounded, so an infinite input or weight may give
-//! NaN where the definition says infinity; `Gather` computes with the factors as they are.
+//! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from 8.0 on.
+//! `cuda::Algorithm::Tile`, which `Auto` prefers, splits or rounds factors for tensor cores, and everywhere multiplies some by zeros, so an infinite
+//! input or weight may give NaN where the definition says infinity; `Gather` computes with the factors as they are.
 
 // The guide speaks of the CUDA backend whether or not it is there.
 #![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]

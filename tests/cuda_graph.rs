@@ -10,7 +10,7 @@ use std::{
 
 use conv_transpose::{
     ConvTranspose2d, Error, Precision, Shape, Tensor,
-    cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, PackedWeight, Plan, Unsupported},
+    cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, PackedWeight, Plan},
 };
 use cust::{
     memory::{AsyncCopyDestination, DeviceBuffer},
@@ -86,14 +86,10 @@ struct Case {
 }
 
 impl Case {
-    /// `None` if the device does not have the algorithm.
-    fn new(device: &Device, algorithm: Algorithm, precision: Precision) -> Option<Self> {
+    fn new(device: &Device, algorithm: Algorithm, precision: Precision) -> Self {
         let layer = ConvTranspose2d::builder(24, 20, [4, 3]).stride([2, 3]).padding([1, 0]).groups(2).build().unwrap();
         let options = Options::default().algorithm(algorithm).precision(precision);
-        match Plan::new(device, &layer, Shape::batched(3, 24, [13, 17]), options) {
-            Err(Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTensorCores, .. })) => None,
-            plan => Some(Self::of(device, &layer, plan.unwrap())),
-        }
+        Self::of(device, &layer, Plan::new(device, &layer, Shape::batched(3, 24, [13, 17]), options).unwrap())
     }
 
     fn of(device: &Device, layer: &ConvTranspose2d, plan: Plan<2>) -> Self {
@@ -156,7 +152,7 @@ fn a_graph_of_forward_packed_computes_the_same() {
     let Some(device) = gpu::device("a_graph_of_forward_packed_computes_the_same") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for (algorithm, precision) in TASKS {
-        let Some(mut case) = Case::new(&device, algorithm, precision) else { continue };
+        let mut case = Case::new(&device, algorithm, precision);
         let weight = case.pack();
         case.stream.synchronize().unwrap();
         let graph = Graph::capture(&mut case, |case| case.forward_packed(&weight));
@@ -190,7 +186,7 @@ fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
     let Some(device) = gpu::device("a_graph_of_forward_computes_the_same_where_no_weight_is_packed") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for algorithm in [Algorithm::Direct, Algorithm::Gather] {
-        let mut case = Case::new(&device, algorithm, Precision::F32).unwrap();
+        let mut case = Case::new(&device, algorithm, Precision::F32);
         let graph = Graph::capture(&mut case, |case| case.forward().unwrap());
         case.check_replays(&graph);
     }
@@ -200,7 +196,7 @@ fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
 fn forward_that_packs_is_refused_and_the_capture_goes_on() {
     let Some(device) = gpu::device("forward_that_packs_is_refused_and_the_capture_goes_on") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(mut case) = Case::new(&device, Algorithm::Tile, Precision::F32) else { return };
+    let mut case = Case::new(&device, Algorithm::Tile, Precision::F32);
     let weight = case.pack();
     case.stream.synchronize().unwrap();
     let graph = Graph::capture(&mut case, |case| {

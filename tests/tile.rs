@@ -1,5 +1,5 @@
-//! The tile kernels on the emulator, in both precisions: sizes around the edges of tiles in every tiled dimension. Small integers are
-//! exact in TF32, so the results have to be, too.
+//! The tile kernels on the emulator, in both precisions and on ordinary cores: sizes around the edges of tiles in every tiled dimension. Small integers
+//! are exact in TF32, so the results have to be, too.
 #![cfg(feature = "emulator")]
 
 use conv_transpose::{
@@ -8,10 +8,15 @@ use conv_transpose::{
     oracle,
 };
 
-/// Checks the plan that the model chooses, in both precisions.
+/// Kernels of each kind: those of `sm_70` are for ordinary cores, and the same in both precisions.
+const KINDS: [(&str, Precision); 3] =
+    [("sm_90a", Precision::Tf32), ("sm_90a", Precision::F32), ("sm_70", Precision::F32)];
+
+/// Checks the plan that the model chooses, for each kind of kernels.
 fn check<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) {
-    for precision in [Precision::Tf32, Precision::F32] {
-        check_plan(layer, &EmulatedPlan::new(layer, input, options(precision)).unwrap(), input);
+    for (architecture, precision) in KINDS {
+        let plan = EmulatedPlan::with_architecture(layer, input, options(precision), architecture);
+        check_plan(layer, &plan.unwrap(), input);
     }
 }
 
@@ -32,6 +37,20 @@ fn check_plan<const D: usize>(layer: &ConvTranspose<D>, plan: &EmulatedPlan<D>, 
     for (index, &value) in y.as_slice().iter().enumerate() {
         let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), Some(&bias), index);
         assert_eq!(f64::from(value), expected, "{}, {input}: element {index}", plan.describe());
+    }
+}
+
+/// Neither inputs nor weights lose a bit on their way to ordinary cores, whatever the precision.
+#[test]
+fn ordinary_cores_round_nothing() {
+    let layer = ConvTranspose::<1>::builder(1, 1, [1]).build().unwrap();
+    let shape = Shape::batched(1, 1, [8]);
+    let [one, next] = [1.0, 1.0 + f32::EPSILON].map(|value| move |shape| Tensor::filled(shape, value).unwrap());
+    for precision in [Precision::Tf32, Precision::F32] {
+        let plan = EmulatedPlan::with_architecture(&layer, shape, options(precision), "sm_70").unwrap();
+        for (x, w) in [(one(shape), next(layer.weight_shape())), (next(shape), one(layer.weight_shape()))] {
+            assert_eq!(plan.forward(&x, &w, None).unwrap().as_slice(), [1.0 + f32::EPSILON; 8], "{precision}");
+        }
     }
 }
 
@@ -184,9 +203,9 @@ fn rows_that_are_no_whole_sectors() {
 
 /// Checks every way that the model takes into account, some of which are described by some words.
 fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
-    for precision in [Precision::Tf32, Precision::F32] {
-        let plans = EmulatedPlan::ways(layer, input, options(precision)).unwrap();
+    for (architecture, precision) in KINDS {
+        let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
         plans.iter().for_each(|plan| check_plan(layer, plan, input));
-        assert!(plans.iter().any(|plan| plan.describe().contains(words)), "{precision}, {layer:?}");
+        assert!(plans.iter().any(|plan| plan.describe().contains(words)), "{architecture}, {precision}, {layer:?}");
     }
 }

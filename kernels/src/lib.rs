@@ -16,7 +16,6 @@ mod gather;
 mod index;
 mod problem;
 mod scatter;
-#[cfg(not(cuda_arch = "sm_70"))]
 #[cfg_attr(
     not(any(target_arch = "nvptx64", feature = "emulator")),
     allow(dead_code, unused_imports, unused_macros, reason = "the kernels themselves are left out, which are large")

@@ -11,6 +11,8 @@ use cuda_std::{
 
 use super::{
     algorithm::{self, Algorithm, Target, Task, Way},
+    embedded,
+    error::CudaError,
     plan::Options,
     recipe::{Operands, Recipe},
 };
@@ -39,8 +41,21 @@ impl<const D: usize> EmulatedPlan<D> {
     /// # Errors
     /// As [`Plan::new`](super::Plan::new), less what concerns a device.
     pub fn new(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
-        let (problem, task) = Self::task(layer, input, options)?;
-        Ok(Self::carried_out(problem, task, algorithm::choose(options.algorithm, &task)?))
+        Self::new_on(Target::EMULATED, layer, input, options)
+    }
+
+    /// As [`new`](Self::new), with the kernels for an older architecture, as [`Device::with_architecture`](super::Device::with_architecture):
+    /// `"sm_70"` stands for a T4, any other for an H200.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); [`CudaError::NoSuchArchitecture`] if there are no such kernels.
+    pub fn with_architecture(
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+        architecture: &str,
+    ) -> Result<Self, Error> {
+        Self::new_on(target(architecture)?, layer, input, options)
     }
 
     /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
@@ -48,14 +63,38 @@ impl<const D: usize> EmulatedPlan<D> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn ways(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Vec<Self>, Error> {
-        let (problem, task) = Self::task(layer, input, options)?;
-        let ways = algorithm::ways(options.algorithm, &task)?;
-        Ok(ways.into_iter().map(|way| Self::carried_out(problem, task, way)).collect())
+        Self::ways_on(Target::EMULATED, layer, input, options)
     }
 
-    fn task(layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<(Problem<D>, Task), Error> {
+    /// As [`ways`](Self::ways), with the kernels for an older architecture.
+    ///
+    /// # Errors
+    /// As [`with_architecture`](Self::with_architecture).
+    pub fn ways_with_architecture(
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+        architecture: &str,
+    ) -> Result<Vec<Self>, Error> {
+        Self::ways_on(target(architecture)?, layer, input, options)
+    }
+
+    fn new_on(target: Target, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let problem = layer.problem(input)?;
-        Ok((problem, Task::new(problem.to_compute(), options.precision, Target::EMULATED)))
+        let task = Task::new(problem.to_compute(), options.precision, target);
+        Ok(Self::carried_out(problem, task, algorithm::choose(options.algorithm, &task)?))
+    }
+
+    fn ways_on(
+        target: Target,
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+    ) -> Result<Vec<Self>, Error> {
+        let problem = layer.problem(input)?;
+        let task = Task::new(problem.to_compute(), options.precision, target);
+        let ways = algorithm::ways(options.algorithm, &task)?;
+        Ok(ways.into_iter().map(|way| Self::carried_out(problem, task, way)).collect())
     }
 
     fn carried_out(problem: Problem<D>, task: Task, (algorithm, recipe): Way) -> Self {
@@ -146,4 +185,13 @@ impl<const D: usize> EmulatedPlan<D> {
         }
         Ok(())
     }
+}
+
+/// What the emulator stands for with the kernels for an architecture.
+fn target(architecture: &str) -> Result<Target, CudaError> {
+    Ok(match embedded::named(architecture, "the emulator", (9, 0))?.name {
+        "sm_70" => Target::EMULATED_ORDINARY,
+        "sm_80" => Target { large_tiles: false, ..Target::EMULATED },
+        _ => Target::EMULATED,
+    })
 }

@@ -56,9 +56,6 @@ pub enum Unsupported {
         /// The largest value that is supported.
         limit: u128,
     },
-    /// The kernels need tensor cores.
-    #[error("the device has no tensor cores for TF32: it needs compute capability 8.0")]
-    NoTensorCores,
     /// No way to cut the problem into tiles fits in shared memory.
     #[error("no tile of it fits in shared memory")]
     NoTile,

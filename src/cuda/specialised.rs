@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn no_tile_kernel_is_left_with_a_load_of_its_tiling() {
         let values = vec![0; size_of::<Tiling>()];
-        for capability in [(8, 0), (9, 0)] {
+        for capability in [(7, 0), (8, 0), (9, 0)] {
             let ptx = embedded::newest("", capability).unwrap();
             for (name, text) in ptx.kernels.iter().filter(|(name, _)| name.starts_with("tile_")) {
                 assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));

@@ -1,4 +1,4 @@
-//! Memory barriers: barriers that lie in shared memory, as many as there is room for. For sm_80 and later.
+//! Memory barriers: barriers that lie in shared memory, as many as there is room for.
 //!
 //! A barrier goes through phases. A phase is complete when as many arrivals have come as the barrier was initialised for,
 //! and as many bytes of [bulk copies](crate::async_copy::copy_bulk) as they announced; then the next one begins. Threads
@@ -10,6 +10,10 @@
 //! In a ring of slots, each slot has two barriers: one whose phases are complete when the slot is full, at which those wait
 //! that use the data, and one at which those that bring data wait until the slot is empty. These wait with the opposite
 //! parity, by which they find a new barrier as if a phase were complete already.
+//!
+//! The hardware has them from sm_80 on. On sm_70 they are made of atomic counters, and only [`init`](Mbarrier::init),
+//! [`arrive`](Mbarrier::arrive) and [`wait`](Mbarrier::wait) are there: there are no copies that could arrive. An arrival takes some
+//! ten instructions and lanes arrive one after the other, so let one lane arrive for its warp where that will do.
 //!
 //! To wait takes PTX 7.1, and rustc gives 7.0 for sm_80: `cuda_builder` raises it.
 //!
@@ -70,6 +74,9 @@
 //! # assert_eq!(memory.values(sums).unwrap()[..2], [1440, 1450]);
 //! ```
 
+#[cfg(cuda_arch = "sm_70")]
+mod software;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
 use crate::shared::SharedPtr;
@@ -102,7 +109,12 @@ impl Mbarrier {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn init(self, arrivals: u32) {
-        #[cfg(target_arch = "nvptx64")]
+        #[cfg(cuda_arch = "sm_70")]
+        // SAFETY: the caller vouches for the place.
+        unsafe {
+            software::init(self.address(), arrivals)
+        }
+        #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")))]
         // SAFETY: the caller vouches for the place. Memory counts as changed, here and in all that follow, so that accesses
         // stay on their side of them. What completes bulk copies sees the barrier after the fences only.
         unsafe {
@@ -131,7 +143,12 @@ impl Mbarrier {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn arrive(self) {
-        #[cfg(target_arch = "nvptx64")]
+        #[cfg(cuda_arch = "sm_70")]
+        // SAFETY: the caller vouches for the barrier.
+        unsafe {
+            software::arrive(self.address())
+        }
+        #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")))]
         // SAFETY: the caller vouches for the barrier.
         unsafe {
             core::arch::asm!(
@@ -174,7 +191,8 @@ impl Mbarrier {
     }
 
     /// One arrival as soon as all asynchronous copies are complete that this thread has started so far, of which it does
-    /// not wait for any: their data is visible to those that wait for the phase. Nothing else that the thread did is.
+    /// not wait for any: their data is visible to those that wait for the phase. Nothing else that the thread did is. For sm_80 and
+    /// later.
     ///
     /// The copies are the barrier's from now on: the thread itself has to wait there, too, if it needs the data.
     ///
@@ -208,12 +226,17 @@ impl Mbarrier {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     #[cfg_attr(
-        target_arch = "nvptx64",
+        all(target_arch = "nvptx64", not(cuda_arch = "sm_70")),
         expect(named_asm_labels, reason = "PTX has no numeric labels; within braces they are local")
     )]
     pub unsafe fn wait(self, parity: u32) {
+        #[cfg(cuda_arch = "sm_70")]
+        // SAFETY: the caller vouches for the barrier.
+        unsafe {
+            software::wait(self.address(), parity)
+        }
         // What waits itself, for a while, is not on all GPUs.
-        #[cfg(target_arch = "nvptx64")]
+        #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")))]
         macro_rules! wait_by {
             ($instruction:literal) => {
                 core::arch::asm!(
@@ -234,7 +257,7 @@ impl Mbarrier {
         unsafe {
             wait_by!("mbarrier.try_wait.parity.shared::cta.b64")
         }
-        #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_90a")))]
+        #[cfg(all(target_arch = "nvptx64", not(any(cuda_arch = "sm_70", cuda_arch = "sm_90a"))))]
         // SAFETY: the caller vouches for the barrier.
         unsafe {
             wait_by!("mbarrier.test_wait.parity.shared.b64")

@@ -3,6 +3,8 @@
 //! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of channels `t` and `t + 4`: neighbours, so that one load brings both, where they
 //! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`.
 
+#[cfg(not(cuda_arch = "sm_90a"))]
+use cuda_std::hint;
 use cuda_std::{
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
@@ -39,6 +41,34 @@ impl Fragment {
     #[inline(always)]
     pub(super) fn shifted(&self, bytes: u32) -> Self {
         Self { place: self.place.wrapping_add(bytes), ..*self }
+    }
+
+    /// The same positions of the first channel, whichever the lane has.
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    #[inline(always)]
+    pub(super) fn of_first_channel(&self, t: &Tiling) -> Self {
+        self.shifted((4 * (warp::lane_id() % 4 * t.channel_words)).wrapping_neg())
+    }
+
+    /// The same fragment, found anew: what is counted from there is not kept in registers meanwhile.
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    #[inline(always)]
+    pub(super) fn opaque(&self) -> Self {
+        Self { place: hint::opaque(self.place), second: hint::opaque(self.second) }
+    }
+
+    /// Loads both positions of this channel and the next three, which follow so many words further each.
+    ///
+    /// # Safety
+    /// The words lie within a staged input that is complete.
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    #[inline(always)]
+    pub(super) unsafe fn load_channels(&self, channel_words: u32) -> [[f32; 2]; 4] {
+        [0, 1, 2, 3].map(|channel| {
+            let first = SharedPtr::<f32>::from_address(self.place).add(channel * channel_words);
+            // SAFETY: the caller's promise.
+            unsafe { [first.load(), first.add(self.second).load()] }
+        })
     }
 
     /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel. `aligned` positions

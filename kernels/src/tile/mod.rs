@@ -1,4 +1,4 @@
-//! Tile: implicit matrix products on tensor cores.
+//! Tile: implicit matrix products on tensor cores, or on ordinary ones where those do not take TF32.
 //!
 //! For the output positions of one phase, a transposed convolution is a matrix product: rows are positions, columns output channels,
 //! and the sum runs over input channels times taps. Nothing is laid out for it in memory. A block
@@ -20,7 +20,7 @@
 //!
 //! Blocks stay, and do one job after the other. Two teams multiply and store, each at its own pace; other warps fetch ahead of them.
 //!
-//! In single precision, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
+//! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
 //! every now and then.
 //!
@@ -44,6 +44,8 @@ use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
 
 use compute::{PackedRun, Staged, may_join_rows, multiply_run};
 use fragment::Fragment;
+#[cfg(not(cuda_arch = "sm_90a"))]
+use multiply::ffma;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
 pub use parameters::{
@@ -86,12 +88,13 @@ pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
     tile_columns * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots.
+/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots. `ORDINARY` cores multiply factors as they are, others split or
+/// round them.
 ///
 /// # Safety
 /// As the kernels that `tile_kernel` makes.
 #[inline(always)]
-unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -106,10 +109,10 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
         Ring::set_up(if boxes { 1 } else { stage::INPUT_PRODUCERS });
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             multiply::take_registers();
-            consume::<BLOCKS, SLOTS, SPLIT>(t, operands, bias, output);
+            consume::<BLOCKS, SLOTS, SPLIT, ORDINARY>(t, operands, bias, output);
         } else {
             multiply::give_registers();
-            stage::produce(t, operands, boxes, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            stage::produce::<ORDINARY>(t, operands, boxes, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
     }
 }
@@ -119,7 +122,7 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
 /// # Safety
 /// As the kernels; all threads of the team come here together, once the rings are set up.
 #[inline(always)]
-unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -164,8 +167,13 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
                         weights.await_full();
                     }
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
-                    let staged = Staged { input, weight: Weights::at(weight) };
-                    multiply_run::<BLOCKS, SLOTS, SPLIT>(t, &mut accumulators, &staged, &run);
+                    if ORDINARY {
+                        #[cfg(not(cuda_arch = "sm_90a"))]
+                        ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
+                    } else {
+                        let staged = Staged { input, weight: Weights::at(weight) };
+                        multiply_run::<BLOCKS, SLOTS, SPLIT>(t, &mut accumulators, &staged, &run);
+                    }
                     if begins_chunk && has_used_weights {
                         used_weights.leave();
                         used_weights.advance();
@@ -205,9 +213,9 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
     }
 }
 
-/// Makes the kernel of a number of columns and slots, in one precision.
+/// Makes the kernel of a number of columns and slots, in one precision, for tensor cores or `ordinary` ones.
 macro_rules! tile_kernel {
-    ($name:ident, $columns:literal, $slots:literal, $split:literal) => {
+    ($name:ident, $columns:literal, $slots:literal, $split:literal, $ordinary:literal) => {
         /// Computes a transposed convolution, tile by tile.
         ///
         /// # Safety
@@ -239,29 +247,36 @@ macro_rules! tile_kernel {
                     maps: cuda_std::tensor_map_parameter!($name, 3, maps),
                     weight,
                 };
-                tile::<{ $columns / 8 }, $slots, $split>(&tiling, &operands, bias, output);
+                tile::<{ $columns / 8 }, $slots, $split, $ordinary>(&tiling, &operands, bias, output);
             }
         }
     };
 }
 
-/// Makes the kernels, and the list of them. Those that are large need more registers than a thread gets where threads cannot pass theirs
+/// Makes the kernels, and the list of them. Before compute capability 8.0 there are those for ordinary cores, later those for tensor cores, of which
+/// those that are large need more registers than a thread gets where threads cannot pass theirs
 /// on to each other, which is everywhere but on compute capability 9.0.
 macro_rules! tile_kernels {
     (
+        ordinary { $($ordinary:ident: $ordinary_columns:literal, $ordinary_slots:literal;)+ }
         everywhere { $($name:ident: $columns:literal, $slots:literal, $split:literal;)+ }
         large { $($large:ident: $large_columns:literal, $large_slots:literal, $large_split:literal;)+ }
     ) => {
         $(
-            #[cfg(any(target_arch = "nvptx64", feature = "emulator"))]
-            tile_kernel!($name, $columns, $slots, $split);
+            #[cfg(any(cuda_arch = "sm_70", feature = "emulator"))]
+            tile_kernel!($ordinary, $ordinary_columns, $ordinary_slots, false, true);
+        )+
+
+        $(
+            #[cfg(any(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")), feature = "emulator"))]
+            tile_kernel!($name, $columns, $slots, $split, false);
         )+
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod large {
             use super::*;
 
-            $(tile_kernel!($large, $large_columns, $large_slots, $large_split);)+
+            $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -270,13 +285,27 @@ macro_rules! tile_kernels {
         /// The tile kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
             $(Variant {
-                kernel: stringify!($name), columns: $columns, slots: $slots, split: $split, large: false
+                kernel: stringify!($ordinary),
+                columns: $ordinary_columns,
+                slots: $ordinary_slots,
+                split: false,
+                ordinary: true,
+                large: false,
+            },)+
+            $(Variant {
+                kernel: stringify!($name),
+                columns: $columns,
+                slots: $slots,
+                split: $split,
+                ordinary: false,
+                large: false,
             },)+
             $(Variant {
                 kernel: stringify!($large),
                 columns: $large_columns,
                 slots: $large_slots,
                 split: $large_split,
+                ordinary: false,
                 large: true,
             },)+
         ];
@@ -294,18 +323,28 @@ pub struct Variant {
     pub slots: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
+    /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
+    pub ordinary: bool,
     /// Whether it exists for compute capability 9.0 only.
     pub large: bool,
 }
 
 impl Variant {
-    /// Whether rows may be joined: see [`Run`].
+    /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
-        may_join_rows(self.columns as usize / 8, self.slots as usize)
+        !self.ordinary && may_join_rows(self.columns as usize / 8, self.slots as usize)
     }
 }
 
 tile_kernels! {
+    ordinary {
+        tile_8x8: 8, 8;
+        tile_16x4: 16, 4;
+        tile_24x4: 24, 4;
+        tile_32x2: 32, 2;
+        tile_32x3: 32, 3;
+        tile_64x1: 64, 1;
+    }
     everywhere {
         tile_8x8_tf32: 8, 8, false;
         tile_16x1_tf32: 16, 1, false;

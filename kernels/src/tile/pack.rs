@@ -9,20 +9,38 @@
 
 use cuda_std::{kernel, mem, thread};
 
-use super::{
-    parameters::{Packing, Slab},
-    rounding::{round_to_tf32, split},
-};
+use super::parameters::{Packing, Slab};
+#[cfg(not(cuda_arch = "sm_70"))]
+use super::rounding::{round_to_tf32, split};
 use crate::index::Index;
 
 /// Words of eight input channels by eight output channels.
 const BLOCK_WORDS: u32 = 64;
+
+/// Packs weights as they are, for ordinary cores.
+///
+/// # Safety
+/// As [`pack_tf32`].
+#[cfg(any(cuda_arch = "sm_70", not(target_arch = "nvptx64")))]
+#[kernel]
+pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
+    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+    if index < packing.words {
+        let (slab, within) = index.divide(packing.slab_words);
+        // SAFETY: the caller's promise, and the index is within the packed weight.
+        unsafe {
+            let value = weight_at(slab, within, &packing, slabs, weight);
+            mem::store(packed.add(index as usize), value);
+        }
+    }
+}
 
 /// Packs weights rounded to TF32.
 ///
 /// # Safety
 /// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to `packing.words` words
 /// that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads.
+#[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
@@ -40,6 +58,7 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
 ///
 /// # Safety
 /// As [`pack_tf32`], with twice as many words behind `packed`.
+#[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();

@@ -3,7 +3,10 @@
 //! One warp stages weights, the others the input. A tile's input is a box with its halo, the same box for every channel. On compute
 //! capability 9.0, where all rows are aligned to 16 bytes, one thread starts the copy of a stage as a whole. Elsewhere threads copy
 //! elements: where each one lies is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which
-//! is the padding.
+//! is the padding. Before compute capability 8.0 they copy through `registers`.
+
+#[cfg(not(cuda_arch = "sm_90a"))]
+mod registers;
 
 use cuda_std::{
     async_copy, hint, mem,
@@ -50,19 +53,19 @@ pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
-pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, boxes: bool, slab_bytes: u32) {
+pub(super) unsafe fn produce<const ORDINARY: bool>(t: &Tiling, operands: &Operands, boxes: bool, slab_bytes: u32) {
     let producer = thread::thread_idx_x() - TEAMS * TEAM_THREADS;
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         if producer < WEIGHT_PRODUCERS {
-            produce_weights(t, operands, slab_bytes);
+            produce_weights::<ORDINARY>(t, operands, slab_bytes);
         } else if boxes {
             #[cfg(cuda_arch = "sm_90a")]
             if producer == WEIGHT_PRODUCERS {
                 produce_boxes(t, operands);
             }
         } else {
-            produce_inputs(t, operands, producer - WEIGHT_PRODUCERS);
+            produce_inputs::<ORDINARY>(t, operands, producer - WEIGHT_PRODUCERS);
         }
     }
 }
@@ -72,7 +75,7 @@ pub(super) unsafe fn produce(t: &Tiling, operands: &Operands, boxes: bool, slab_
 /// # Safety
 /// As [`produce`]; all lanes of a warp come here together, those of one warp of the block.
 #[inline(always)]
-unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
+unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands, slab_bytes: u32) {
     let slab_words = slab_bytes as usize / 4;
     let stage_words = t.stage_slabs as usize * slab_words;
     let mut ring = Ring::weights(t);
@@ -90,7 +93,13 @@ unsafe fn produce_weights(t: &Tiling, operands: &Operands, slab_bytes: u32) {
                     let source = source.wrapping_add(chunk.first_slab as usize * slab_words);
                     let target = dynamic_shared_mem().add(t.weight_start + ring.slot() * t.weight_bytes);
                     ring.await_empty();
-                    stage_weights(target, source, chunk.slabs * slab_bytes, ring.full());
+                    let bytes = chunk.slabs * slab_bytes;
+                    if ORDINARY {
+                        #[cfg(not(cuda_arch = "sm_90a"))]
+                        registers::stage_weights(target, source, bytes, ring.full());
+                    } else {
+                        stage_weights(target, source, bytes, ring.full());
+                    }
                     ring.advance();
                 }
             }
@@ -131,7 +140,7 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
 /// # Safety
 /// As [`produce`]; all threads that stage the input come here.
 #[inline(always)]
-unsafe fn produce_inputs(t: &Tiling, operands: &Operands, producer: u32) {
+unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands, producer: u32) {
     let mut ring = Ring::inputs(t);
     // Tiles that lie inside of the input as a whole have the same offsets.
     let mut located_inside = false;
@@ -157,8 +166,14 @@ unsafe fn produce_inputs(t: &Tiling, operands: &Operands, producer: u32) {
             let input = operands.input.wrapping_add(first).wrapping_offset((z * height + y) * width + x);
             for stage in 0..t.stages {
                 ring.await_empty();
-                fetch_input(t, input, stage, ring.slot(), producer);
-                ring.full().arrive_after_copies();
+                if ORDINARY {
+                    #[cfg(not(cuda_arch = "sm_90a"))]
+                    registers::fetch_input(t, operands, input, stage, ring.slot(), producer);
+                    ring.full().arrive();
+                } else {
+                    fetch_input(t, input, stage, ring.slot(), producer);
+                    ring.full().arrive_after_copies();
+                }
                 ring.advance();
             }
         }

@@ -47,18 +47,22 @@ fn worth(task: &Task) -> bool {
 
 /// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those multiply blocks of eight
 /// channels at least, so the fewer there are, the more they multiply zeros. The limits were measured on an H200, see
-/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`; they are higher where a thread computes several columns.
+/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`; they are higher where a thread computes several columns. Those for GPUs whose tensor cores do not
+/// take TF32 are estimated.
 fn has_few_channels(task: &Task) -> bool {
     const BLOCK: usize = 8;
     let problem = &task.problem;
     let [inputs, outputs] = [problem.in_channels_per_group(), problem.out_channels_per_group()];
     let pairs = inputs.saturating_mul(outputs);
+    let blocks = inputs.div_ceil(BLOCK).saturating_mul(outputs.div_ceil(BLOCK));
     let [.., x] = problem.axes();
+    if !task.target.tensor_cores {
+        // Tiles have the same cores then: they gain by what they need not load again, unless most of a block is empty.
+        let least_share = if columns(x) == QUAD { 4 } else { 8 };
+        return inputs <= 2 * BLOCK && pairs.saturating_mul(least_share) <= blocks.saturating_mul(BLOCK * BLOCK);
+    }
     match (task.precision, columns(x) == QUAD) {
-        (Precision::F32, true) => {
-            let blocks = inputs.div_ceil(BLOCK).saturating_mul(outputs.div_ceil(BLOCK));
-            pairs <= 16 || inputs <= 16 && pairs <= blocks.saturating_mul(BLOCK)
-        }
+        (Precision::F32, true) => pairs <= 16 || inputs <= 16 && pairs <= blocks.saturating_mul(BLOCK),
         (Precision::F32, false) | (Precision::Tf32, true) => pairs <= 9,
         (Precision::Tf32, false) => pairs <= 4,
     }

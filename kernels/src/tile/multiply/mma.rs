@@ -5,7 +5,7 @@ use cuda_std::{async_copy, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, w
 use super::Product;
 
 /// Words of eight input channels by eight output channels, the unit of a packed weight.
-const BLOCK_WORDS: u32 = 64;
+pub(super) const BLOCK_WORDS: u32 = 64;
 
 /// Arrivals that make staged weights complete: those of the lanes that copy them.
 pub(crate) const WEIGHT_ARRIVALS: u32 = 32;
@@ -27,8 +27,8 @@ pub(crate) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, by
     }
 }
 
-/// The product so far.
-pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
+/// The product so far: that of `ffma`, too.
+pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize>(pub(super) [[[f32; 4]; BLOCKS]; SLOTS]);
 
 /// A slab in shared memory: the lane's first word of it.
 #[derive(Clone, Copy)]

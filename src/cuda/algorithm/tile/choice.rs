@@ -2,7 +2,8 @@
 //!
 //! The model counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores, shared
 //! memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of the device, which
-//! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters.
+//! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters. What is different on ordinary
+//! cores is in `ordinary.rs`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,6 +19,7 @@ use super::{
     groups::{Group, groups},
     halves::neighbour_slabs,
     layout::{AxisGroups, Cut, Layout},
+    ordinary,
     regions::Region,
     tables::{Tables, begins_even, ranges},
 };
@@ -114,10 +116,16 @@ fn those_that_fit(task: &Task, candidates: Vec<(f64, Layout)>) -> impl Iterator<
     candidates.into_iter().filter_map(part)
 }
 
-/// The kernels that a device has for a precision.
+/// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as `f32`.
 pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<Item = &'static Variant> {
     let split = precision == Precision::F32;
-    tile::VARIANTS.iter().filter(move |variant| variant.split == split && (target.large_tiles || !variant.large))
+    tile::VARIANTS.iter().filter(move |variant| {
+        if target.tensor_cores {
+            !variant.ordinary && variant.split == split && (target.large_tiles || !variant.large)
+        } else {
+            variant.ordinary
+        }
+    })
 }
 
 /// The layouts worth a thought, the cheapest first.
@@ -538,6 +546,13 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
         + work.runs * RUN_LATENCY
         + chunks * CHUNK_LATENCY
         + work.loads * (conflicts - 1.0) * CONFLICT_LATENCY;
+    let (tensor, reads, instructions, latency) = if variant.ordinary {
+        let of = ordinary::Products::new(layout, work.slabs);
+        let instructions = of.instructions + work.runs * 60.0 + chunks * 60.0;
+        (of.cores, of.reads, instructions, of.latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY)
+    } else {
+        (tensor, reads, instructions, latency)
+    };
     let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
 
     // Of the producers.
@@ -547,14 +562,20 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let rows = f64::from(extents[0]) * fetched(0) * fetched(1);
     let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
-    // Elements that come one by one, or four at a time, are written sector by sector.
-    let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if layout.in_boxes { 1.0 } else { 4.0 } + weight_bytes;
+    // Elements that are copied one by one, or four at a time, are written sector by sector.
+    let writes_sectors = !layout.in_boxes && !variant.ordinary;
+    let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if writes_sectors { 4.0 } else { 1.0 } + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(fetched(2)) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
     // Of each thread that fetches, and what they or the hardware take.
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     let fetch = if layout.in_boxes { rows * channels * BOX_ROW } else { instructions_of_fetch * FETCH_ISSUE };
+    let fetch = if variant.ordinary {
+        fetch.max(ordinary::fetch(layout)).max(ordinary::fetch_weights(weight_bytes))
+    } else {
+        fetch
+    };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(tensor * teams).max(instructions * teams);
     let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + emptied;
@@ -584,6 +605,8 @@ fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let row = 4.0 * f64::from(layout.words_at_once());
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = problem.input_shape().len() as f64 * 4.0;
-    let moved = (input + output) * layout.share() / MEMORY_BYTES;
+    let memory_bytes =
+        if variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
+    let moved = (input + output) * layout.share() / memory_bytes;
     Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
 }

@@ -16,6 +16,12 @@ const CHUNK_BYTES: u32 = 24 << 10;
 /// The most bytes of weights of a run.
 const RUN_BYTES: u32 = 36 << 10;
 
+/// The same on ordinary cores: GPUs without others have 64 KiB of shared memory, and taps take longer.
+const ORDINARY_CHUNK_BYTES: u32 = 8 << 10;
+
+/// The most bytes of weights of a run there.
+const ORDINARY_RUN_BYTES: u32 = 12 << 10;
+
 /// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight channels, where
 /// runs allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
@@ -37,6 +43,9 @@ const NARROW: u32 = 8;
 
 /// Blocks of columns whose output is staged at a time, if slots are few.
 const STAGED_BLOCKS: u32 = 4;
+
+/// The same on ordinary cores.
+const ORDINARY_STAGED_BLOCKS: u32 = 2;
 
 /// The choices that are open when a problem is divided into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,13 +364,15 @@ impl Layout {
 
     /// The most slabs of a chunk, unless one run alone has more.
     pub(super) fn chunk_slabs(&self) -> u32 {
-        let slabs = (CHUNK_BYTES / self.slab_bytes()).max(1);
+        let bytes = if self.cut.variant.ordinary { ORDINARY_CHUNK_BYTES } else { CHUNK_BYTES };
+        let slabs = (bytes / self.slab_bytes()).max(1);
         if self.cut.variant.split { slabs.min(PROMOTE_AFTER) } else { slabs }
     }
 
     /// The most slabs of a run.
     pub(super) fn run_slabs(&self) -> u32 {
-        (RUN_BYTES / self.slab_bytes()).max(1)
+        let bytes = if self.cut.variant.ordinary { ORDINARY_RUN_BYTES } else { RUN_BYTES };
+        (bytes / self.slab_bytes()).max(1)
     }
 
     /// Whether partial sums move on after that many products.
@@ -391,7 +402,8 @@ impl Layout {
         if self.cut.close {
             self.used_blocks()
         } else {
-            (STAGED_BLOCKS / self.cut.variant.slots / phases).max(1) * phases
+            let blocks = if self.cut.variant.ordinary { ORDINARY_STAGED_BLOCKS } else { STAGED_BLOCKS };
+            (blocks / self.cut.variant.slots / phases).max(1) * phases
         }
     }
 

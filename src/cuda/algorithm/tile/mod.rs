@@ -1,14 +1,15 @@
-//! The tile kernels: implicit matrix products on tensor cores.
+//! The tile kernels: implicit matrix products, on tensor cores where these take TF32.
 
 mod choice;
 mod groups;
 mod halves;
 mod layout;
+mod ordinary;
 mod regions;
 mod tables;
 
 use bytemuck::{Pod, bytes_of, cast_slice};
-use conv_transpose_kernels::tile;
+use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{Algorithm, Implementation, Target, Task, fill};
 use crate::cuda::{
@@ -38,17 +39,12 @@ const MOST_OTHERS: usize = 15;
 const COMPILED: f64 = 0.1;
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !target.tensor_cores {
-        return Vec::new();
-    }
-    let tiles = choice::variants(precision, target).map(|variant| variant.kernel);
-    tiles.chain([pack_kernel(precision == Precision::F32), fill::KERNEL]).collect()
+    let variants = || choice::variants(precision, target);
+    let pack = variants().next().map(pack_kernel);
+    variants().map(|variant| variant.kernel).chain(pack).chain([fill::KERNEL]).collect()
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
-    if !task.target.tensor_cores {
-        return Err(Unsupported::NoTensorCores);
-    }
     check_limits(&task.problem)?;
     Ok(recipe_for(task, &regions::parts(task, choice::cheapest(task, None)?)))
 }
@@ -65,9 +61,13 @@ fn others(task: &Task) -> Vec<Recipe> {
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
 
-/// The kernel that packs the weight, for factors that are split in two or not.
-fn pack_kernel(split: bool) -> &'static str {
-    if split { "pack_split" } else { "pack_tf32" }
+/// The kernel that packs the weight for another one: as it is, split in two, or rounded.
+fn pack_kernel(variant: &Variant) -> &'static str {
+    match variant {
+        Variant { ordinary: true, .. } => "pack",
+        Variant { split: true, .. } => "pack_split",
+        _ => "pack_tf32",
+    }
 }
 
 /// Writes the biases of what has no taps, and of all else, which is written again.
@@ -107,13 +107,13 @@ fn is_packed_alike(problem: &Problem<3>, part: &Part, other: &Part) -> bool {
 fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
     let first_packed = recipe.packed_len;
     let packing = part.tables.packing(&task.problem, &part.layout);
-    let split = part.layout.cut.variant.split;
+    let variant = part.layout.cut.variant;
     let slabs = add_table(recipe, &part.tables.slabs);
     if packing.words > 0 {
         let arguments = vec![Argument::value(&packing), Argument::Table(slabs), Weight, PackedWeight];
-        let launch = Launch::per_element(pack_kernel(split), packing.words.into(), arguments);
+        let launch = Launch::per_element(pack_kernel(variant), packing.words.into(), arguments);
         recipe.pack.push(Launch { first_packed, ..launch });
-        recipe.packed_len += packing.words as usize * if split { 2 } else { 1 };
+        recipe.packed_len += packing.words as usize * if variant.split { 2 } else { 1 };
     }
     first_packed
 }

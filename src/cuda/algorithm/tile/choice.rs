@@ -1,27 +1,22 @@
-//! The choice of a cut: a model of what a tile costs, and the cheapest of the cuts that are possible.
-//!
-//! The model counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores, shared
-//! memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of the device, which
-//! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters. What is different on ordinary
-//! cores is in `ordinary.rs`.
+//! The choice of a cut: those that are possible, and which of them the model (`cost.rs`) finds the cheapest.
 
 use std::{
     collections::{BTreeSet, HashMap},
-    ops::Range,
     sync::Arc,
 };
 
-use conv_transpose_kernels::tile::{self, Tiling, Variant};
+use conv_transpose_kernels::tile::{self, Variant};
 use rayon::prelude::*;
 
 use super::{
-    Target, Task, fill,
+    Target, Task,
+    cost::cost,
+    fill,
     groups::{Group, groups},
     halves::neighbour_slabs,
     layout::{AxisGroups, Cut, Layout},
-    ordinary,
     regions::Region,
-    tables::{Tables, begins_even, ranges},
+    tables::{Tables, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -33,60 +28,6 @@ const MOST_PRODUCTS: u128 = 1 << 19;
 
 /// Of how many layouts the conflicts over banks of shared memory are counted, which takes a while.
 const MOST_PROMISING: usize = 400;
-
-/// Cycles of a warp group's product of 64 rows by eight channels with few columns.
-const LEAST_PRODUCT: f64 = 14.3;
-
-/// Bytes per cycle that a multiprocessor gets from the L2 cache.
-const L2_BYTES: f64 = 32.0;
-
-/// Bytes per cycle that the memory of the device delivers to all multiprocessors.
-const MEMORY_BYTES: f64 = 2500.0;
-
-/// Bytes that the edges of a row of a tile cost.
-const EDGE_BYTES: f64 = 220.0;
-
-/// How much of the shorter one of computing and moving does not overlap with the other.
-const OVERLAP_LOSS: f64 = 0.3;
-
-/// Cycles from the start of the kernel to the first product, and from the last one to the end.
-const LATENCY: f64 = 6000.0;
-
-/// Cycles from the request of an input or a weight to its arrival.
-const FETCH_LATENCY: f64 = 1000.0;
-
-/// Cycles from one instruction of a warp to the next.
-const SERIAL_ISSUE: f64 = 2.0;
-
-/// Cycles from one instruction of a warp that fetches to the next.
-const FETCH_ISSUE: f64 = 5.0;
-
-/// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
-const WITHOUT_BOXES: f64 = 1.1;
-
-/// The same in single precision, with three times the products.
-const WITHOUT_BOXES_SPLIT: f64 = 1.02;
-
-/// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
-const JOINED_ROWS: f64 = 1.1;
-
-/// Cycles that the hardware takes for each row of a box.
-const BOX_ROW: f64 = 4.0;
-
-/// Cycles between batches of products.
-const BATCH_LATENCY: f64 = 20.0;
-
-/// Cycles that a team waits for each in which conflicting accesses keep the shared memory busy: those of both teams.
-const CONFLICT_LATENCY: f64 = 2.0;
-
-/// Cycles that a run takes a team besides its products.
-const RUN_LATENCY: f64 = 150.0;
-
-/// Cycles that a chunk takes a team besides its runs.
-const CHUNK_LATENCY: f64 = 350.0;
-
-/// Cycles that the end of a job takes besides its work.
-const STORE_LATENCY: f64 = 1000.0;
 
 /// A layout that fits the device.
 #[derive(Clone)]
@@ -393,226 +334,4 @@ fn fits_32_bits(problem: &Problem<3>, samples: u32) -> bool {
     let output: u128 = problem.axes().iter().map(|axis| axis.output as u128).product();
     let elements = (sample * problem.in_channels() as u128).max(output * problem.out_channels() as u128);
     samples == 1 || elements * u128::from(samples) < 1 << 32
-}
-
-/// What a team does in one stage, on average over the passes.
-struct Work {
-    /// Slabs, each of which is multiplied for every row.
-    slabs: f64,
-    runs: f64,
-    /// Batches of products that are made together: of an input row, or of some.
-    batches: f64,
-    /// Cycles that loading fragments takes the shared memory.
-    loads: f64,
-}
-
-impl Work {
-    fn new(layout: &Layout) -> Self {
-        let rows_of_tile = layout.cut.rows() as usize;
-        let passes = layout.passes() as f64;
-        let mut work = Self { slabs: 1.0, runs: 1.0, batches: 1.0, loads: 1.0 };
-        for axis in 0..3 {
-            let (mut slabs, mut runs, mut batches, mut loads) = (0, 0, 0, 0);
-            for group in layout.groups[axis].iter() {
-                let mut is_even = begins_even(layout, group);
-                for range in ranges(layout, axis, group) {
-                    let rows = match axis == layout.cut.row_axis {
-                        true if axis < 2 => (rows_of_tile - 1) * rows_apart(layout, &range) + range.len(),
-                        true => rows_of_tile,
-                        false => 1,
-                    };
-                    let takes_rows_together =
-                        !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
-                    slabs += if axis == 2 { neighbour_slabs(layout, group, &range) } else { range.len() };
-                    runs += 1;
-                    batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
-                    loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
-                    is_even ^= range.len() % 2 == 1;
-                }
-            }
-            work.slabs *= slabs as f64;
-            work.runs *= runs as f64;
-            work.batches *= batches as f64;
-            work.loads *= loads as f64;
-        }
-        let stage_blocks = f64::from(layout.cut.stage_blocks);
-        let share = stage_blocks / passes;
-        let run_blocks = (f64::from(layout.chunk_slabs()) * work.runs / work.slabs.max(1.0)).floor();
-        Self {
-            slabs: work.slabs * share,
-            runs: work.runs / passes * (stage_blocks / run_blocks.clamp(1.0, stage_blocks)).ceil(),
-            batches: work.batches * share,
-            loads: work.loads * share,
-        }
-    }
-}
-
-/// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of rows.
-fn rows_apart(layout: &Layout, taps: &Range<usize>) -> usize {
-    if taps.len() > 1 { layout.cut.joined_rows as usize } else { 1 }
-}
-
-/// Cycles that the four warps of a team take to load the fragments of neighbouring taps.
-fn load_cycles(neighbours: usize, aligned: bool) -> usize {
-    match (neighbours, aligned) {
-        (1, true) => 16,
-        (_, true) => 32,
-        (neighbours, false) => 16 * neighbours.max(2),
-    }
-}
-
-/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
-fn row_bytes(words: f64) -> f64 {
-    4.0 * words + 28.0
-}
-
-/// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
-/// part is read before, if its other part does not come soon.
-fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
-    let are_sectors = problem.axes()[2].output.is_multiple_of(8) && layout.neighbouring_outputs().is_multiple_of(8);
-    if are_sectors { 0.0 } else { EDGE_BYTES }
-}
-
-/// What a team does at the end of a job.
-struct Store {
-    /// Of each warp.
-    instructions: f64,
-    /// Cycles besides.
-    latency: f64,
-    /// Cycles that the shared memory takes, and the way from it to the L2 cache.
-    shared: f64,
-    /// Bytes on their way to the L2 cache.
-    bytes: f64,
-}
-
-impl Store {
-    fn new(layout: &Layout, boxed: bool) -> Self {
-        let outputs = f64::from(layout.places * layout.line_phases * tile::TEAM_ROWS * layout.stored_channels());
-        let blocks = f64::from(layout.used_blocks());
-        let matrices = blocks * f64::from(layout.cut.variant.slots);
-        if boxed {
-            return Self {
-                instructions: matrices * 7.0 + 150.0,
-                latency: STORE_LATENCY / 2.0,
-                shared: outputs * 8.0 / 128.0,
-                bytes: outputs * 4.0,
-            };
-        }
-        if layout.is_direct() {
-            // A lane's words of eight lanes lie together.
-            let words = if layout.held() == Tiling::PAIRS { 2 } else { 4 };
-            let neighbours = f64::from(8 * words);
-            return Self {
-                instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
-                latency: STORE_LATENCY / 2.0,
-                shared: outputs * 8.0 / 128.0,
-                bytes: outputs / neighbours * row_bytes(neighbours),
-            };
-        }
-        let neighbours = f64::from(layout.neighbouring_outputs());
-        let lines =
-            f64::from(layout.places * layout.segments() * layout.stored_channels() * layout.line_lanes()) / 128.0;
-        let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(layout.line_words_at_once());
-        let at_once = if layout.held() == Tiling::ONE_PHASE { 12.0 } else { 8.0 };
-        Self {
-            instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(words)),
-            latency: f64::from(layout.slices()) * 200.0 + STORE_LATENCY,
-            shared: outputs * 12.0 / 128.0,
-            bytes: outputs / neighbours * row_bytes(neighbours),
-        }
-    }
-}
-
-/// Cycles that a layout is estimated to take, if conflicts prolong loads that much; `None` if it does not fit.
-fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
-    let problem = &task.problem;
-    let Cut { variant, stage_blocks, extents, .. } = layout.cut;
-    let jobs = layout.jobs(problem.groups());
-    let work = Work::new(layout);
-    let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
-    let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
-    let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
-    if jobs >= 1 << 31 {
-        return None;
-    }
-    let teams = f64::from(tile::TEAMS);
-    let columns = f64::from(variant.columns);
-    let rows_of_tile = f64::from(layout.cut.rows());
-
-    // Of a team, per stage of a job.
-    let factors = if variant.split { 3.0 } else { 1.0 };
-    let products = work.slabs * rows_of_tile * factors;
-    let tensor = products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT);
-    let batches = if variant.split { work.batches * 1.5 } else { work.batches };
-    let reads = work.loads * conflicts + products * columns / 4.0;
-    let instructions =
-        work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5 + work.runs * 60.0 + chunks * 60.0;
-    let latency = batches * BATCH_LATENCY
-        + work.runs * RUN_LATENCY
-        + chunks * CHUNK_LATENCY
-        + work.loads * (conflicts - 1.0) * CONFLICT_LATENCY;
-    let (tensor, reads, instructions, latency) = if variant.ordinary {
-        let of = ordinary::Products::new(layout, work.slabs);
-        let instructions = of.instructions + work.runs * 60.0 + chunks * 60.0;
-        (of.cores, of.reads, instructions, of.latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY)
-    } else {
-        (tensor, reads, instructions, latency)
-    };
-    let serial = tensor.max(instructions * SERIAL_ISSUE) + latency;
-
-    // Of the producers.
-    let channels = f64::from(8 * stage_blocks);
-    // What lies outside of the input is not fetched.
-    let fetched = |axis: usize| f64::from(layout.halo[axis]).min(problem.axes()[axis].input as f64);
-    let rows = f64::from(extents[0]) * fetched(0) * fetched(1);
-    let copies = f64::from(layout.copies());
-    let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
-    // Elements that are copied one by one, or four at a time, are written sector by sector.
-    let writes_sectors = !layout.in_boxes && !variant.ordinary;
-    let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if writes_sectors { 4.0 } else { 1.0 } + weight_bytes;
-    let fetched_bytes = rows * channels * row_bytes(fetched(2)) + weight_bytes;
-    let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
-    // Of each thread that fetches, and what they or the hardware take.
-    let instructions_of_fetch =
-        if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
-    let fetch = if layout.in_boxes { rows * channels * BOX_ROW } else { instructions_of_fetch * FETCH_ISSUE };
-    let fetch = if variant.ordinary {
-        fetch.max(ordinary::fetch(layout)).max(ordinary::fetch_weights(weight_bytes))
-    } else {
-        fetch
-    };
-    // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
-    let emptied = serial.max(tensor * teams).max(instructions * teams);
-    let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + emptied;
-    let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
-    let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
-
-    // Of the end of a job, for a team.
-    let store = Store::new(layout, shared.boxed);
-
-    // A team works on one stage after the other, and both teams share what a multiprocessor has.
-    let stages = if work.slabs > 0.0 { f64::from(layout.stages) } else { 0.0 };
-    let resources = [
-        stages * serial + store.instructions * SERIAL_ISSUE + store.latency,
-        stages * fetch,
-        stages * input_round / f64::from(shared.input_ring),
-        stages * chunks * weight_round / f64::from(shared.weight_ring),
-        stages * tensor * teams,
-        stages * (reads * teams + staged_bytes / 128.0) + teams * store.shared,
-        (stages * instructions + store.instructions) * teams + stages * instructions_of_fetch * 0.75,
-        (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
-    ];
-    let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
-    let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
-    let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
-    let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
-    let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
-    let busy = rounds * job * joined * if lacks_boxes { without_boxes } else { 1.0 } + LATENCY;
-    let row = 4.0 * f64::from(layout.words_at_once());
-    let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
-    let input = problem.input_shape().len() as f64 * 4.0;
-    let memory_bytes =
-        if variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
-    let moved = (input + output) * layout.share() / memory_bytes;
-    Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
 }

@@ -1,6 +1,7 @@
 //! The tile kernels: implicit matrix products, on tensor cores where these take TF32.
 
 mod choice;
+mod cost;
 mod groups;
 mod halves;
 mod layout;

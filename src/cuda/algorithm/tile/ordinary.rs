@@ -4,7 +4,7 @@
 
 use conv_transpose_kernels::tile;
 
-use super::layout::Layout;
+use super::{cost::Products, layout::Layout};
 
 /// Products of two numbers that a multiprocessor adds up per cycle.
 const PRODUCTS_PER_CYCLE: f64 = 64.0;
@@ -27,34 +27,20 @@ const FETCHERS: f64 = 96.0;
 /// Bytes per cycle that the memory of the device delivers to a multiprocessor.
 const MEMORY_BYTES: f64 = 6.0;
 
-/// What a team does in one stage.
-pub(super) struct Products {
-    /// Cycles that the cores of a multiprocessor are busy.
-    pub(super) cores: f64,
-    /// Cycles that shared memory is.
-    pub(super) reads: f64,
-    /// Instructions of each warp.
-    pub(super) instructions: f64,
-    /// Cycles that the team waits.
-    pub(super) latency: f64,
-}
-
-impl Products {
-    /// Those of so many slabs.
-    pub(super) fn new(layout: &Layout, slabs: f64) -> Self {
-        let rows = f64::from(layout.cut.rows());
-        let columns = f64::from(layout.cut.variant.columns);
-        let lanes = f64::from(tile::TEAM_ROWS) * 2.0;
-        // Of each lane and channel: two positions of each row, two columns of each block.
-        let words = 2.0 * rows + columns / 4.0;
-        let products = rows * columns / 2.0;
-        Self {
-            cores: slabs * 8.0 * products * lanes / PRODUCTS_PER_CYCLE,
-            reads: slabs * 8.0 * words * lanes / LANES,
-            // Positions are loaded word by word, from places that are found each time; weights four words at once.
-            instructions: slabs * 8.0 * (products + 4.0 * rows + columns / 16.0),
-            latency: slabs * TAP_LATENCY,
-        }
+/// What the products of so many slabs take a team.
+pub(super) fn products(layout: &Layout, slabs: f64) -> Products {
+    let rows = f64::from(layout.cut.rows());
+    let columns = f64::from(layout.cut.variant.columns);
+    let lanes = f64::from(tile::TEAM_ROWS) * 2.0;
+    // Of each lane and channel: two positions of each row, two columns of each block.
+    let words = 2.0 * rows + columns / 4.0;
+    let products = rows * columns / 2.0;
+    Products {
+        cores: slabs * 8.0 * products * lanes / PRODUCTS_PER_CYCLE,
+        reads: slabs * 8.0 * words * lanes / LANES,
+        // Positions are loaded word by word, from places that are found each time; weights four words at once.
+        instructions: slabs * 8.0 * (products + 4.0 * rows + columns / 16.0),
+        latency: slabs * TAP_LATENCY,
     }
 }
 

@@ -26,6 +26,8 @@ pub type Gather = Emulated<kind::Gather>;
 pub type Scatter = Emulated<kind::Scatter>;
 /// The tile kernels.
 pub type Tile = Emulated<kind::Tile>;
+/// Those for ordinary cores.
+pub type OrdinaryTile = Emulated<kind::OrdinaryTile>;
 
 impl<A: Kind> Computes for Emulated<A> {
     const NAME: &'static str = A::EMULATED;
@@ -46,7 +48,8 @@ impl<A: Kind> Computes for Emulated<A> {
         weight: &Tensor<f32, D>,
         bias: Option<&[f32]>,
     ) -> Result<Vec<f32>, Stop> {
-        let plan = EmulatedPlan::new(layer, input.shape(), Options::default().algorithm(A::ALGORITHM))?;
+        let options = Options::default().algorithm(A::ALGORITHM);
+        let plan = EmulatedPlan::with_architecture(layer, input.shape(), options, A::ARCHITECTURE)?;
         let narrow = plan.forward(input, weight, bias)?.into_vec();
         if !A::HAS_WIDE {
             return Ok(narrow);

@@ -7,6 +7,8 @@ pub trait Kind: 'static {
     const ALGORITHM: Algorithm;
     const CUDA: &'static str;
     const EMULATED: &'static str;
+    /// The architecture whose kernels the emulator runs.
+    const ARCHITECTURE: &'static str = "sm_90a";
     /// On a GPU; the emulator repeats everything.
     const REPEATABLE: bool = true;
     /// Whether its kernels also come with 64-bit indices.
@@ -25,6 +27,8 @@ pub struct Gather;
 pub struct Scatter;
 /// [`Algorithm::Tile`], in single precision.
 pub struct Tile;
+/// [`Algorithm::Tile`] on ordinary cores.
+pub struct OrdinaryTile;
 
 impl Kind for Direct {
     const ALGORITHM: Algorithm = Algorithm::Direct;
@@ -55,4 +59,13 @@ impl Kind for Tile {
     /// Hundreds of threads meet at barriers many times, however small the case.
     const EMULATED_SHARE: u32 = 16;
     const ROUNDOFF: f64 = 1.0 / (1 << 19) as f64;
+}
+
+impl Kind for OrdinaryTile {
+    const ALGORITHM: Algorithm = Algorithm::Tile;
+    const ARCHITECTURE: &'static str = "sm_70";
+    const CUDA: &'static str = "cuda tile on ordinary cores";
+    const EMULATED: &'static str = "emulated tile on ordinary cores";
+    const HAS_WIDE: bool = false;
+    const EMULATED_SHARE: u32 = 32;
 }

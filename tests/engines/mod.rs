@@ -130,6 +130,10 @@ macro_rules! on_every_engine {
         mod emulated_tile {
             on_engine!($how, $crate::engines::emulator::Tile: $($property),+);
         }
+        #[cfg(feature = "emulator")]
+        mod emulated_ordinary_tile {
+            on_engine!($how, $crate::engines::emulator::OrdinaryTile: $($property),+);
+        }
         #[cfg(feature = "cuda")]
         mod cuda_direct {
             on_engine!($how, $crate::engines::cuda::Direct: $($property),+);

@@ -119,7 +119,7 @@ const MOST_ROWS: usize = 10;
 
 /// Input rows that a run loads.
 const fn rows(slots: usize, taps: usize, halved: usize) -> usize {
-    let rows = (slots / row_slots(halved) - 1) * rows_apart(taps) + taps;
+    let rows = slots / row_slots(halved) * rows_apart(taps) + taps - rows_apart(taps);
     // Kernels with many slots know no runs of joined rows.
     if rows > MOST_ROWS { 0 } else { rows }
 }

@@ -80,8 +80,7 @@ impl<const D: usize> EmulatedPlan<D> {
     }
 
     fn new_on(target: Target, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, target);
+        let (problem, task) = Self::task(target, layer, input, options)?;
         Ok(Self::carried_out(problem, task, algorithm::choose(options.algorithm, &task)?))
     }
 
@@ -91,10 +90,19 @@ impl<const D: usize> EmulatedPlan<D> {
         input: Shape<D>,
         options: Options,
     ) -> Result<Vec<Self>, Error> {
-        let problem = layer.problem(input)?;
-        let task = Task::new(problem.to_compute(), options.precision, target);
+        let (problem, task) = Self::task(target, layer, input, options)?;
         let ways = algorithm::ways(options.algorithm, &task)?;
         Ok(ways.into_iter().map(|way| Self::carried_out(problem, task, way)).collect())
+    }
+
+    fn task(
+        target: Target,
+        layer: &ConvTranspose<D>,
+        input: Shape<D>,
+        options: Options,
+    ) -> Result<(Problem<D>, Task), Error> {
+        let problem = layer.problem(input)?;
+        Ok((problem, Task::new(problem.to_compute(), options.precision, target)))
     }
 
     fn carried_out(problem: Problem<D>, task: Task, (algorithm, recipe): Way) -> Self {

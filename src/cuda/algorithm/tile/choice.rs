@@ -40,24 +40,19 @@ pub(super) struct Part {
 
 /// The cheapest layout for a region of a task, or for all of it, or why there is none.
 pub(super) fn cheapest(task: &Task, region: Option<Region>) -> Result<Part, Unsupported> {
-    cuts_that_fit(task, region)?.next().ok_or(Unsupported::NoTile)
+    candidates(task, region)?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
-/// The layouts that fit, the cheapest first.
-pub(super) fn cuts_that_fit(task: &Task, region: Option<Region>) -> Result<impl Iterator<Item = Part>, Unsupported> {
-    Ok(those_that_fit(task, candidates(task, region)?))
-}
-
-/// The cheapest layout whose rows are joined, if there is one.
-pub(super) fn cheapest_of_joined_rows(task: &Task) -> Option<Part> {
-    let mut candidates = candidates(task, None).ok()?;
-    candidates.retain(|(_, layout)| layout.cut.joined_rows > 1);
-    those_that_fit(task, candidates).next()
-}
-
-fn those_that_fit(task: &Task, candidates: Vec<(f64, Layout)>) -> impl Iterator<Item = Part> {
-    let part = |(cycles, layout)| fitting(task, &layout).map(|tables| Part { layout, tables, cycles });
-    candidates.into_iter().filter_map(part)
+/// So many of the layouts that fit, the cheapest first; and the cheapest one whose rows are joined, if none of these is such.
+pub(super) fn several(task: &Task, most: usize) -> Result<Vec<Part>, Unsupported> {
+    let candidates = candidates(task, None)?;
+    let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
+    let joins_rows = |layout: &Layout| layout.cut.joined_rows > 1;
+    if !parts.iter().any(|part| joins_rows(&part.layout)) {
+        let mut joined = candidates.iter().filter(|(_, layout)| joins_rows(layout));
+        parts.extend(joined.find_map(|candidate| fitting(task, candidate)));
+    }
+    Ok(parts)
 }
 
 /// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as `f32`.
@@ -110,11 +105,11 @@ fn halves_differ(layout: &Layout) -> bool {
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
-/// The tables of a layout that fits the device. The model estimates its shared memory; only the tables know it.
-fn fitting(task: &Task, layout: &Layout) -> Option<Tables> {
+/// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
+fn fitting(task: &Task, (cycles, layout): &(f64, Layout)) -> Option<Part> {
     let tables = Tables::new(&task.problem, layout, task.target.shared_bytes)?;
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
-    (words < 1 << 31).then_some(tables)
+    (words < 1 << 31).then(|| Part { layout: layout.clone(), tables, cycles: *cycles })
 }
 
 /// The groups of each axis, made once for each number of phases.

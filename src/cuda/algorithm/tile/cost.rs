@@ -93,10 +93,12 @@ impl Work {
             for group in layout.groups[axis].iter() {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
-                    let rows = match axis == layout.cut.row_axis {
-                        true if axis < 2 => (rows_of_tile - 1) * rows_apart(layout, &range) + range.len(),
-                        true => rows_of_tile,
-                        false => 1,
+                    let rows = if axis != layout.cut.row_axis {
+                        1
+                    } else if axis < 2 {
+                        (rows_of_tile - 1) * rows_apart(layout, &range) + range.len()
+                    } else {
+                        rows_of_tile
                     };
                     let takes_rows_together =
                         !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);

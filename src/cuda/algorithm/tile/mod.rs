@@ -52,13 +52,11 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
 
 /// The recipes of the next cheapest cuts, of the cheapest one of joined rows, and of a division into regions, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
-    let whole: Vec<Part> = choice::cuts_that_fit(task, None).into_iter().flatten().take(1 + MOST_OTHERS).collect();
+    let whole = choice::several(task, 1 + MOST_OTHERS).unwrap_or_default();
     let Some(cheapest) = whole.first() else { return Vec::new() };
     let chosen = recipe_for(task, &regions::parts(task, cheapest.clone())).describe();
     let divided = regions::all_parts(task, cheapest.clone());
-    let of_joined_rows = |part: &Part| part.layout.cut.joined_rows > 1;
-    let joined = if whole.iter().any(of_joined_rows) { None } else { choice::cheapest_of_joined_rows(task) };
-    let ways = whole.into_iter().chain(joined).map(|part| vec![part]).chain(divided);
+    let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
 
@@ -192,7 +190,7 @@ mod tests {
         let layer = ConvTranspose1d::builder(9, 24, [5]).stride([1 << 30]).build().unwrap();
         let problem = layer.problem(Shape::batched(3, 9, [1])).unwrap().to_compute();
         let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
-        let cuts = choice::cuts_that_fit(&task, None).unwrap();
-        assert!(cuts.map(|part| part.layout.cut.variant.slots).any(|slots| slots == 8));
+        let cuts = choice::several(&task, usize::MAX).unwrap();
+        assert!(cuts.iter().any(|part| part.layout.cut.variant.slots == 8));
     }
 }

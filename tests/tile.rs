@@ -91,6 +91,17 @@ fn strides_dilations_and_groups() {
     check(&layer, Shape::batched(1, 32, [300]));
 }
 
+/// The first layers of GANs: every output position has one tap, and phases along several axes share the columns.
+#[test]
+fn inputs_of_one_position() {
+    let layer = |kernel| ConvTranspose::<2>::builder(20, 12, kernel);
+    check(&layer([4, 4]).build().unwrap(), Shape::batched(9, 20, [1, 1]));
+    check(&layer([5, 3]).padding([1, 0]).dilation([2, 3]).build().unwrap(), Shape::batched(2, 20, [1, 1]));
+    check(&layer([4, 3]).stride([2, 2]).groups(4).build().unwrap(), Shape::batched(3, 20, [1, 5]));
+    let layer = ConvTranspose::<3>::builder(9, 10, [4, 4, 4]).build().unwrap();
+    check(&layer, Shape::batched(5, 9, [1, 1, 1]));
+}
+
 /// The second pass has no chunk of its own: kernels used to read past the table of chunks for it.
 #[test]
 fn a_last_phase_without_taps() {

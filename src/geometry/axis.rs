@@ -44,6 +44,19 @@ impl Axis {
     /// An axis of extent 1 that leaves the others as they are; see [`Problem::to_3d`](super::Problem::to_3d).
     pub(crate) const UNIT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad_begin: 0 };
 
+    /// The same axis in the form that is the least to compute. An input of one position is read once, at whatever stride: with one that no tap
+    /// reaches across, each output position is a phase of its own, which has the taps that reach it, and none that lies beyond the input.
+    pub(crate) fn simplified(self) -> Self {
+        /// The most output positions, and so on, for which that pays: others are not worth a phase each.
+        const MOST: usize = 64;
+        let cut_off = self.pad_begin.unsigned_abs();
+        let is_short = [self.output, self.kernel, self.dilation, cut_off].iter().all(|&count| count <= MOST);
+        if self.input > 1 || self.kernel == 1 || !is_short {
+            return self;
+        }
+        Self { stride: self.kernel * self.dilation + self.output + cut_off, ..self }
+    }
+
     /// Distance between the kernel indices of one phase: `stride / gcd(stride, dilation)`.
     pub fn tap_step(&self) -> usize {
         self.stride / gcd(self.stride, self.dilation)
@@ -126,6 +139,27 @@ mod tests {
             let positions: usize = axis.phases().iter().map(|phase| phase.positions).sum();
             prop_assert_eq!(positions, output);
         }
+    }
+
+    proptest! {
+        #[test]
+        fn an_input_of_one_position_has_one_tap_for_each_output(
+            output in 1usize..40, kernel in 1usize..8, stride in 1usize..8, dilation in 1usize..8, pad_begin in -9isize..20,
+        ) {
+            let axis = Axis { input: 1, output, kernel, stride, dilation, pad_begin };
+            let simplified = axis.simplified();
+            for o in 0..output {
+                prop_assert_eq!(taps_by_phase(&simplified, o), taps_by_search(&axis, o), "output position {}", o);
+            }
+            let single = |phase: &Phase| phase.taps <= 1 && phase.positions == 1;
+            prop_assert!(kernel == 1 || simplified.phases().iter().all(single));
+        }
+    }
+
+    #[test]
+    fn longer_inputs_are_as_simple_as_they_can_be() {
+        let axis = Axis { input: 2, output: 5, kernel: 4, stride: 1, dilation: 1, pad_begin: 0 };
+        assert_eq!(axis.simplified(), axis);
     }
 
     #[test]

@@ -147,4 +147,9 @@ impl<const D: usize> Problem<D> {
         let problem = self.to_3d();
         if problem.batch() == 0 { Problem { axes: [Axis::UNIT; 3], ..problem } } else { problem }
     }
+
+    /// The same problem with each axis in the form that is the least to compute: tensors are the same.
+    pub(crate) fn simplified(self) -> Self {
+        Self { axes: self.axes.map(Axis::simplified), ..self }
+    }
 }

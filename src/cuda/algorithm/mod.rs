@@ -84,6 +84,7 @@ impl Target {
 
 impl Task {
     pub(super) fn new(problem: Problem<3>, precision: Precision, target: Target) -> Self {
+        let problem = problem.simplified();
         Self { problem, precision, wide: needs_64_bits(&problem), target }
     }
 

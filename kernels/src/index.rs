@@ -151,38 +151,3 @@ impl Index for u64 {
         (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value)))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn check(dividend: u32, divisor: u32) {
-        let (quotient, remainder) = dividend.divide(Divisor::new(divisor.into()));
-        assert_eq!((quotient, remainder), (dividend / divisor, dividend % divisor), "{dividend} by {divisor}");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(20_000))]
-        #[test]
-        fn multiplication_divides_any_index(dividend in 0u32..1 << 31, divisor in 1u32.., small in 1u32..1000) {
-            check(dividend, divisor);
-            check(dividend, small);
-            check(dividend / divisor * divisor, divisor);
-            check((dividend / small * small).saturating_sub(1), small);
-        }
-    }
-
-    #[test]
-    fn the_ends_of_the_range_divide_exactly() {
-        let dividends = [0, 1, 2, (1 << 30) - 1, 1 << 30, (1 << 31) - 2, (1 << 31) - 1];
-        let divisors =
-            [1, 2, 3, (1 << 30) - 1, 1 << 30, (1 << 30) + 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, u32::MAX];
-        for dividend in dividends {
-            for divisor in divisors {
-                check(dividend, divisor);
-            }
-        }
-    }
-}

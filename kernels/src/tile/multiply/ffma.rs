@@ -160,22 +160,21 @@ fn multiply(sums: &mut [f32; 4], positions: &[[f32; 2]; 4], [left, right]: &[[f3
     });
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_are_read_as_they_are_written() {
-        for taps in [1, 3] {
-            for along_x in 1..=3 {
-                let kind = Run::whole(along_x, taps).into();
-                assert_eq!((neighbours(kind), row_taps(kind)), (along_x.into(), taps.into()));
-            }
-        }
-        for (way, halves) in HALVES.iter().enumerate() {
-            let kind = Run::halved(way as u16).into();
-            assert_eq!([taken(kind, 0), taken(kind, 1)], *halves);
-            assert_eq!(neighbours(kind), (halves[0] | halves[1]).ilog2() + 1);
-        }
+/// Kinds are read as they are written.
+const _: () = {
+    let mut along_x = 1;
+    while along_x <= 3 {
+        let [one_row, three_rows] = [Run::whole(along_x, 1) as u32, Run::whole(along_x, 3) as u32];
+        assert!(neighbours(one_row) == along_x as u32 && row_taps(one_row) == 1);
+        assert!(neighbours(three_rows) == along_x as u32 && row_taps(three_rows) == 3);
+        along_x += 1;
     }
-}
+    let mut way = 0;
+    while way < HALVES.len() {
+        let kind = Run::halved(way as u16) as u32;
+        let [first, second] = HALVES[way];
+        assert!(taken(kind, 0) == first && taken(kind, 1) == second);
+        assert!(neighbours(kind) == (first | second).ilog2() + 1);
+        way += 1;
+    }
+};

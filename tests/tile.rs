@@ -102,6 +102,21 @@ fn inputs_of_one_position() {
     check(&layer, Shape::batched(5, 9, [1, 1, 1]));
 }
 
+/// A signal as a picture of one column, and axes along which nothing happens: neighbouring ones are computed as one.
+#[test]
+fn axes_that_are_computed_as_one() {
+    let column = ConvTranspose::<2>::builder(9, 10, [4, 1]).stride([2, 3]).padding([1, 0]).build().unwrap();
+    check(&column, Shape::batched(2, 9, [33, 1]));
+    let plan = EmulatedPlan::new(&column, Shape::batched(2, 9, [33, 1]), options(Precision::F32)).unwrap();
+    let signal = ConvTranspose::<1>::builder(9, 10, [4]).stride([2]).padding([1]).build().unwrap();
+    let same = EmulatedPlan::new(&signal, Shape::batched(2, 9, [33]), options(Precision::F32)).unwrap();
+    assert_eq!(plan.describe(), same.describe());
+    let layer = ConvTranspose::<3>::builder(12, 9, [3, 1, 1]).groups(3).build().unwrap();
+    check(&layer, Shape::batched(2, 12, [3, 5, 7]));
+    let layer = ConvTranspose::<3>::builder(12, 9, [1, 1, 3]).stride([1, 1, 2]).build().unwrap();
+    check(&layer, Shape::batched(2, 12, [3, 5, 7]));
+}
+
 /// The second pass has no chunk of its own: kernels used to read past the table of chunks for it.
 #[test]
 fn a_last_phase_without_taps() {

@@ -50,11 +50,34 @@ impl Axis {
         /// The most output positions, and so on, for which that pays: others are not worth a phase each.
         const MOST: usize = 64;
         let cut_off = self.pad_begin.unsigned_abs();
+        if (self.input, self.output, self.kernel, self.pad_begin) == (1, 1, 1, 0) {
+            return Self::UNIT;
+        }
         let is_short = [self.output, self.kernel, self.dilation, cut_off].iter().all(|&count| count <= MOST);
         if self.input > 1 || self.kernel == 1 || !is_short {
             return self;
         }
         Self { stride: self.kernel * self.dilation + self.output + cut_off, ..self }
+    }
+
+    /// Whether each output position is the input position of the same number, times a weight.
+    fn is_pointwise(&self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.pad_begin == 0 && self.input == self.output
+    }
+
+    /// This axis and the next inner one as one, if nothing happens along either, or one of them has extent 1 and stays so.
+    pub(crate) fn merged(&self, inner: &Self) -> Option<Self> {
+        /// Counts in kernels have 31 bits.
+        const MOST: usize = (1 << 31) - 1;
+        match [self, inner].map(Self::is_pointwise) {
+            [true, _] if self.input == 1 => Some(*inner),
+            [_, true] if inner.input == 1 => Some(*self),
+            [true, true] => {
+                let extent = self.input.checked_mul(inner.input).filter(|&extent| extent <= MOST)?;
+                Some(Self { input: extent, output: extent, ..*self })
+            }
+            _ => None,
+        }
     }
 
     /// Distance between the kernel indices of one phase: `stride / gcd(stride, dilation)`.
@@ -153,6 +176,25 @@ mod tests {
             }
             let single = |phase: &Phase| phase.taps <= 1 && phase.positions == 1;
             prop_assert!(kernel == 1 || simplified.phases().iter().all(single));
+        }
+    }
+
+    #[test]
+    fn axes_merge_where_no_element_moves() {
+        let pointwise = |extent| Axis { input: extent, output: extent, ..Axis::UNIT };
+        let other = Axis { input: 2, output: 5, kernel: 4, stride: 1, dilation: 1, pad_begin: 0 };
+        assert_eq!(pointwise(3).merged(&pointwise(5)), Some(pointwise(15)));
+        assert_eq!([other.merged(&Axis::UNIT), Axis::UNIT.merged(&other)], [Some(other); 2]);
+        assert_eq!([other.merged(&pointwise(2)), pointwise(2).merged(&other)], [None; 2]);
+        assert_eq!(pointwise(1 << 16).merged(&pointwise(1 << 15)), None);
+        assert_eq!(Axis { stride: 2, dilation: 3, ..Axis::UNIT }.simplified(), Axis::UNIT);
+        for moved in [
+            Axis { kernel: 2, ..pointwise(1) },
+            Axis { stride: 2, ..pointwise(3) },
+            Axis { pad_begin: 1, ..pointwise(1) },
+            Axis { output: 2, ..pointwise(1) },
+        ] {
+            assert_eq!(moved.merged(&pointwise(2)), None, "{moved:?}");
         }
     }
 

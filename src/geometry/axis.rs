@@ -44,42 +44,6 @@ impl Axis {
     /// An axis of extent 1 that leaves the others as they are; see [`Problem::to_3d`](super::Problem::to_3d).
     pub(crate) const UNIT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, pad_begin: 0 };
 
-    /// The same axis in the form that is the least to compute. An input of one position is read once, at whatever stride: with one that no tap
-    /// reaches across, each output position is a phase of its own, which has the taps that reach it, and none that lies beyond the input.
-    pub(crate) fn simplified(self) -> Self {
-        /// The most output positions, and so on, for which that pays: others are not worth a phase each.
-        const MOST: usize = 64;
-        let cut_off = self.pad_begin.unsigned_abs();
-        if (self.input, self.output, self.kernel, self.pad_begin) == (1, 1, 1, 0) {
-            return Self::UNIT;
-        }
-        let is_short = [self.output, self.kernel, self.dilation, cut_off].iter().all(|&count| count <= MOST);
-        if self.input > 1 || self.kernel == 1 || !is_short {
-            return self;
-        }
-        Self { stride: self.kernel * self.dilation + self.output + cut_off, ..self }
-    }
-
-    /// Whether each output position is the input position of the same number, times a weight.
-    fn is_pointwise(&self) -> bool {
-        self.kernel == 1 && self.stride == 1 && self.pad_begin == 0 && self.input == self.output
-    }
-
-    /// This axis and the next inner one as one, if nothing happens along either, or one of them has extent 1 and stays so.
-    pub(crate) fn merged(&self, inner: &Self) -> Option<Self> {
-        /// Counts in kernels have 31 bits.
-        const MOST: usize = (1 << 31) - 1;
-        match [self, inner].map(Self::is_pointwise) {
-            [true, _] if self.input == 1 => Some(*inner),
-            [_, true] if inner.input == 1 => Some(*self),
-            [true, true] => {
-                let extent = self.input.checked_mul(inner.input).filter(|&extent| extent <= MOST)?;
-                Some(Self { input: extent, output: extent, ..*self })
-            }
-            _ => None,
-        }
-    }
-
     /// Distance between the kernel indices of one phase: `stride / gcd(stride, dilation)`.
     pub fn tap_step(&self) -> usize {
         self.stride / gcd(self.stride, self.dilation)
@@ -162,46 +126,6 @@ mod tests {
             let positions: usize = axis.phases().iter().map(|phase| phase.positions).sum();
             prop_assert_eq!(positions, output);
         }
-    }
-
-    proptest! {
-        #[test]
-        fn an_input_of_one_position_has_one_tap_for_each_output(
-            output in 1usize..40, kernel in 1usize..8, stride in 1usize..8, dilation in 1usize..8, pad_begin in -9isize..20,
-        ) {
-            let axis = Axis { input: 1, output, kernel, stride, dilation, pad_begin };
-            let simplified = axis.simplified();
-            for o in 0..output {
-                prop_assert_eq!(taps_by_phase(&simplified, o), taps_by_search(&axis, o), "output position {}", o);
-            }
-            let single = |phase: &Phase| phase.taps <= 1 && phase.positions == 1;
-            prop_assert!(kernel == 1 || simplified.phases().iter().all(single));
-        }
-    }
-
-    #[test]
-    fn axes_merge_where_no_element_moves() {
-        let pointwise = |extent| Axis { input: extent, output: extent, ..Axis::UNIT };
-        let other = Axis { input: 2, output: 5, kernel: 4, stride: 1, dilation: 1, pad_begin: 0 };
-        assert_eq!(pointwise(3).merged(&pointwise(5)), Some(pointwise(15)));
-        assert_eq!([other.merged(&Axis::UNIT), Axis::UNIT.merged(&other)], [Some(other); 2]);
-        assert_eq!([other.merged(&pointwise(2)), pointwise(2).merged(&other)], [None; 2]);
-        assert_eq!(pointwise(1 << 16).merged(&pointwise(1 << 15)), None);
-        assert_eq!(Axis { stride: 2, dilation: 3, ..Axis::UNIT }.simplified(), Axis::UNIT);
-        for moved in [
-            Axis { kernel: 2, ..pointwise(1) },
-            Axis { stride: 2, ..pointwise(3) },
-            Axis { pad_begin: 1, ..pointwise(1) },
-            Axis { output: 2, ..pointwise(1) },
-        ] {
-            assert_eq!(moved.merged(&pointwise(2)), None, "{moved:?}");
-        }
-    }
-
-    #[test]
-    fn longer_inputs_are_as_simple_as_they_can_be() {
-        let axis = Axis { input: 2, output: 5, kernel: 4, stride: 1, dilation: 1, pad_begin: 0 };
-        assert_eq!(axis.simplified(), axis);
     }
 
     #[test]

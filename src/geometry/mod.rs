@@ -9,6 +9,8 @@ mod error;
 mod layer;
 mod problem;
 mod shape;
+#[cfg(feature = "cuda")]
+mod simplified;
 
 #[cfg(feature = "cuda")]
 pub(crate) use axis::gcd;

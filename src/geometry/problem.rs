@@ -148,19 +148,10 @@ impl<const D: usize> Problem<D> {
         if problem.batch() == 0 { Problem { axes: [Axis::UNIT; 3], ..problem } } else { problem }
     }
 
-    /// The same problem, on the same tensors, in the form that is the least to compute: each axis [simplified](Axis::simplified), those of extent 1
-    /// outermost, and neighbouring axes along which nothing happens in one.
+    /// The same problem, on the same tensors, in the form that is the least to compute.
+    #[cfg(feature = "cuda")]
     pub(crate) fn simplified(self) -> Problem<3> {
-        let mut axes: Vec<Axis> = Vec::new();
-        for axis in self.to_3d().axes.map(Axis::simplified) {
-            let merged = axes.last().and_then(|outer| outer.merged(&axis));
-            if merged.is_some() {
-                axes.pop();
-            }
-            axes.push(merged.unwrap_or(axis));
-        }
-        let mut simplified = Problem { axes: [Axis::UNIT; 3], ..self.to_3d() };
-        simplified.axes[3 - axes.len()..].copy_from_slice(&axes);
-        simplified
+        let problem = self.to_3d();
+        Problem { axes: super::simplified::simplified(problem.axes), ..problem }
     }
 }

@@ -274,6 +274,25 @@ fn boxes_reach_over_all_edges() {
     assert_eq!(in_boxes > 0, device.architecture() == "sm_90a");
 }
 
+/// Taps that reach no output are not packed. A packed weight that had become smaller than the weight by that used to be refused as too short.
+#[test]
+fn a_packed_weight_may_be_smaller_than_the_weight() {
+    let Some(device) = device("a_packed_weight_may_be_smaller_than_the_weight") else { return };
+    let layer = ConvTranspose2d::builder(16, 32, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
+    let (input, weight) = (whole_numbers(Shape::batched(3, 16, [1, 1]), 1), whole_numbers(layer.weight_shape(), 2));
+    for precision in [Precision::F32, Precision::Tf32] {
+        let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+        let plan = Plan::new(&device, &layer, input.shape(), options).unwrap();
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        let packed = plan.pack_weight(&stream, &device.upload(&weight).unwrap()).unwrap();
+        assert!(packed.device_bytes() < size_of_val(weight.as_slice()), "{precision}");
+        let mut output = device.upload(&Tensor::filled(plan.output_shape(), f32::NAN).unwrap()).unwrap();
+        plan.forward_packed(&stream, &device.upload(&input).unwrap(), &packed, None, &mut output).unwrap();
+        let output = output.download(&stream).unwrap();
+        assert_eq!(output.as_slice(), expected(&layer, &input, &weight, None), "{precision}");
+    }
+}
+
 /// The output of a plan whose input and output begin that many words after an aligned address. Nothing else is written.
 fn forward_at<const D: usize>(
     plan: &Plan<D>,

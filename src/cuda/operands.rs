@@ -69,15 +69,16 @@ impl Span {
     }
 }
 
-/// Checks lengths, overlap and device of the four buffers.
+/// Checks lengths, overlap and device of the four buffers. The weight has `weight_len` elements: a packed one has more or fewer than the problem's.
 pub(super) fn checked<const D: usize>(
     problem: &Problem<D>,
+    weight_len: usize,
     device: i32,
     [input, weight, output]: [Span; 3],
     bias: Option<Span>,
 ) -> Result<Operands, CudaError> {
     input.check_len(problem.input_shape().len())?;
-    weight.check_len(problem.weight_shape().len())?;
+    weight.check_len(weight_len)?;
     output.check_len(problem.output_shape().len())?;
     if let Some(bias) = &bias {
         bias.check_len(problem.out_channels())?;

@@ -28,13 +28,9 @@ impl<const D: usize> PackedWeight<D> {
         stream: &Stream,
         weight: &DeviceTensor<T, D>,
     ) -> Result<Self, Error> {
-        let len = match plan.packed_len() {
-            0 => plan.problem().weight_shape().len(),
-            len => len,
-        };
         let buffer = {
             let _entered = plan.device().enter()?;
-            plan.device().allocate(len)?
+            plan.device().allocate(plan.kept_weight_len())?
         };
         let memory = DeviceMemory::new(plan.device().clone(), buffer);
         let mut packed = Self { memory, identity: plan.identity().clone() };

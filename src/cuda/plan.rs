@@ -267,7 +267,8 @@ impl<const D: usize> Plan<D> {
             Span::new(Argument::Output, output),
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
-        let operands = operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        let weight_len = self.problem.weight_shape().len();
+        let operands = operands::checked(&self.problem, weight_len, self.device.ordinal(), spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
         // the kernels that use it, so they stay valid.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
@@ -322,7 +323,7 @@ impl<const D: usize> Plan<D> {
             Span::new(Argument::Output, output.buffer()),
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
-        let operands = operands::checked(&self.problem, self.device.ordinal(), spans, bias)?;
+        let operands = operands::checked(&self.problem, self.kept_weight_len(), self.device.ordinal(), spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
         // the kernels that use it, so they stay valid.
         unsafe { self.compute(stream.as_inner(), &operands.with_packed_weight()) }
@@ -364,6 +365,14 @@ impl<const D: usize> Plan<D> {
     /// Elements of the packed weight; 0 if the kernels read the weight as it is.
     pub(super) fn packed_len(&self) -> usize {
         self.recipe.packed_len
+    }
+
+    /// Elements of a [`PackedWeight`]: those of the packed weight, or of the weight as it is.
+    pub(super) fn kept_weight_len(&self) -> usize {
+        match self.packed_len() {
+            0 => self.problem.weight_shape().len(),
+            len => len,
+        }
     }
 
     /// Packs the weight if the kernels want that, and launches them.

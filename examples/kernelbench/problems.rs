@@ -135,7 +135,12 @@ mod tests {
 
     #[test]
     fn the_lists_hold_problems_with_numbers_of_their_own() {
-        for json in [include_str!("../../benches/problems.json"), include_str!("../../benches/decoders.json")] {
+        let lists = [
+            include_str!("../../benches/problems.json"),
+            include_str!("../../benches/decoders.json"),
+            include_str!("../../benches/layers.json"),
+        ];
+        for json in lists {
             let mut numbers: Vec<_> = parse(json).unwrap().iter().map(|problem| problem.id.unwrap()).collect();
             let count = numbers.len();
             numbers.sort_unstable();

@@ -30,9 +30,6 @@ pub(super) fn simplified(axes: [Axis; 3]) -> [Axis; 3] {
 /// The axis with a stride that no tap reaches across, if its input has one position.
 fn without_taps_beyond_the_input(axis: Axis) -> Axis {
     let cut_off = axis.pad_begin.unsigned_abs();
-    if (axis.input, axis.output, axis.kernel, cut_off) == (1, 1, 1, 0) {
-        return Axis::UNIT;
-    }
     let is_short = [axis.output, axis.kernel, axis.dilation, cut_off].iter().all(|&count| count <= MOST_PHASES);
     if axis.input > 1 || axis.kernel == 1 || !is_short {
         return axis;
@@ -53,9 +50,10 @@ fn merged(outer: &Axis, inner: &Axis) -> Option<Axis> {
     }
 }
 
-/// Whether each output position is the input position of the same number, times a weight.
+/// Whether each output position is the input position of the same number, times a weight. The first one is, at whatever stride.
 fn is_pointwise(axis: &Axis) -> bool {
-    axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.input == axis.output
+    let reads_in_step = axis.stride == 1 || axis.input == 1;
+    reads_in_step && axis.kernel == 1 && axis.pad_begin == 0 && axis.input == axis.output
 }
 
 #[cfg(test)]

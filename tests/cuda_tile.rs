@@ -145,6 +145,26 @@ fn regions_of_positions() {
     check(&devices, &layer, Shape::batched(3, 16, [508]), "tile");
 }
 
+/// Tiles that are too few for the device: blocks are partners, each with a share of the input channels of a group.
+#[test]
+fn partners_share_the_input_channels() {
+    let devices = devices("partners_share_the_input_channels");
+    for (channels, out, extent, words) in [
+        (16, 8, [4, 4], "tile"),
+        (64, 8, [4, 4], "tile"),
+        (256, 8, [4, 4], "partners"),
+        (256, 100, [7, 7], "partners"),
+        (512, 70, [4, 4], "partners"),
+    ] {
+        let layer = ConvTranspose::<2>::builder(channels, out, [4, 4]).stride([2, 2]).padding([1, 1]);
+        check(&devices, &layer.build().unwrap(), Shape::batched(1, channels, extent), words);
+    }
+    let layer = ConvTranspose::<1>::builder(96, 20, [3]).groups(2).build().unwrap();
+    check(&devices, &layer, Shape::batched(3, 96, [17]), "tile");
+    let layer = ConvTranspose::<3>::builder(320, 40, [2; 3]).stride([2; 3]).build().unwrap();
+    check(&devices, &layer, Shape::batched(2, 320, [4; 3]), "partners");
+}
+
 /// Outputs that are stored in boxes are large: of these, only what the model chooses is checked.
 #[test]
 fn large_outputs_stored_in_boxes() {

@@ -2,6 +2,8 @@
 //! are exact in TF32, so the results have to be, too.
 #![cfg(feature = "emulator")]
 
+use std::collections::BTreeSet;
+
 use conv_transpose::{
     ConvTranspose, Precision, Shape, Tensor,
     cuda::{Algorithm, EmulatedPlan, Options},
@@ -244,4 +246,47 @@ fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
         plans.iter().step_by(step).for_each(|plan| check_plan(layer, plan, input));
         assert!(plans.iter().any(|plan| plan.describe().contains(words)), "{architecture}, {precision}, {layer:?}");
     }
+}
+
+/// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four and eight; with groups, a bias, and
+/// channels beyond a tile.
+#[test]
+fn partners_share_the_input_channels() {
+    let images = |channels, out| ConvTranspose::<2>::builder(channels, out, [4, 4]).stride([2, 2]).padding([1, 1]);
+    let rows = |channels, out| ConvTranspose::<1>::builder(channels, out, [3]);
+    for &(architecture, precision) in &KINDS[..2] {
+        let mut partners = BTreeSet::new();
+        let mut check_ways = |ways: Vec<String>| {
+            let count = |way: &String| way.split_once("by ")?.1.split(' ').next()?.parse::<u32>().ok();
+            partners.extend(ways.iter().filter_map(count));
+        };
+        for channels in [16, 64, 256] {
+            let layer = images(channels, 8).build().unwrap();
+            check_ways(ways(&layer, Shape::batched(1, channels, [4, 4]), architecture, precision));
+        }
+        let layer = rows(96, 20).groups(2).build().unwrap();
+        check_ways(ways(&layer, Shape::batched(3, 96, [17]), architecture, precision));
+        // Two, because there are no more blocks of channels.
+        let layer = ConvTranspose::<2>::builder(16, 24, [9, 9]).build().unwrap();
+        check_ways(ways(&layer, Shape::batched(1, 16, [5, 6]), architecture, precision));
+        // Some phases have no taps.
+        let layer = ConvTranspose::<2>::builder(64, 8, [1, 3]).stride([2, 1]).build().unwrap();
+        check_ways(ways(&layer, Shape::batched(1, 64, [4, 10]), architecture, precision));
+        assert_eq!(partners, BTreeSet::from([2, 4, 8]), "{precision}");
+    }
+}
+
+/// Checks all ways to compute a layer: what they are.
+fn ways<const D: usize>(
+    layer: &ConvTranspose<D>,
+    input: Shape<D>,
+    architecture: &str,
+    precision: Precision,
+) -> Vec<String> {
+    let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
+    let check = |plan: &EmulatedPlan<D>| {
+        check_plan(layer, plan, input);
+        plan.describe()
+    };
+    plans.iter().map(check).collect()
 }

@@ -42,6 +42,8 @@ struct Inner {
     capability: (u32, u32),
     multiprocessors: u32,
     shared_memory_per_block: usize,
+    /// See `Target`.
+    clusters: [u32; 3],
 }
 
 impl Drop for Inner {
@@ -109,8 +111,10 @@ impl Device {
         let multiprocessors = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let modules = Modules::new(choose(&name, capability)?)?;
-        drop(entered);
         let shared_memory_per_block = shared as usize;
+        let has_clusters = modules.architecture() == "sm_90a";
+        let clusters = if has_clusters { modules.most_clusters(shared)? } else { [0; 3] };
+        drop(entered);
         let inner = Inner {
             modules,
             specialised: Cache::default(),
@@ -120,6 +124,7 @@ impl Device {
             capability,
             multiprocessors,
             shared_memory_per_block,
+            clusters,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -266,6 +271,7 @@ impl Device {
             shared_bytes: self.shared_memory_per_block() as u32,
             tensor_cores: self.architecture() != "sm_70",
             large_tiles: self.architecture() == "sm_90a",
+            clusters: self.inner.clusters,
         }
     }
 

@@ -181,9 +181,10 @@ impl<const D: usize> EmulatedPlan<D> {
             let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
             let operands = launch.operands(&operands);
             let pointers = launch.pointers(&tables, &operands, &TensorMaps([TensorMap::NONE; 2]));
-            let mut emulated = Launch::new(launch.blocks, launch.threads)
+            let mut emulated = Launch::new((launch.blocks[0], launch.blocks[1]), launch.threads)
                 .shared_bytes(launch.shared_bytes as usize)
-                .stack_bytes(STACK_BYTES);
+                .stack_bytes(STACK_BYTES)
+                .cluster(launch.cluster);
             if let Some(seed) = self.seed {
                 emulated = emulated.seed(seed);
             }
@@ -199,7 +200,7 @@ impl<const D: usize> EmulatedPlan<D> {
 fn target(architecture: &str) -> Result<Target, CudaError> {
     Ok(match embedded::named(architecture, "the emulator", (9, 0))?.name {
         "sm_70" => Target::EMULATED_ORDINARY,
-        "sm_80" => Target { large_tiles: false, ..Target::EMULATED },
+        "sm_80" => Target { large_tiles: false, clusters: [0; 3], ..Target::EMULATED },
         _ => Target::EMULATED,
     })
 }

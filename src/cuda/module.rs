@@ -20,6 +20,9 @@ use super::{
 /// A small kernel that is there for every architecture.
 const PROBE: &str = "fill_bias";
 
+/// Threads that its blocks may have.
+const PROBE_THREADS: u32 = 256;
+
 /// The limit of a kernel's dynamic shared memory.
 const MOST_SHARED_BYTES: sys::CUfunction_attribute =
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -193,6 +196,17 @@ impl Kernel {
         self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
 
+    /// How many clusters of so many blocks run at the same time.
+    fn most_clusters(&self, cluster: u32, shared_bytes: u32) -> Result<u32, CudaError> {
+        let stream = ptr::null_mut();
+        let grid = Grid { blocks: [cluster, 1], threads: PROBE_THREADS, shared_bytes, stream, cluster, beside: false };
+        let mut count = 0;
+        // SAFETY: the kernel's module is loaded.
+        let result = unsafe { cuda_loader::most_active_clusters(&mut count, self.raw, grid) };
+        check("cuOccupancyMaxActiveClusters", result)?;
+        Ok(count as u32)
+    }
+
     /// At first what is left of 48 KiB by the arrays that the kernel itself declares.
     fn allowed_shared_bytes(&self) -> Result<u32, CudaError> {
         self.attribute(MOST_SHARED_BYTES)
@@ -206,8 +220,8 @@ impl Kernel {
         Ok(value as u32)
     }
 
-    /// Launches a grid, which may begin while the one before it still runs if it is to run `beside` it, and the driver can do that. A block has no
-    /// more dynamic shared memory than was allowed.
+    /// Launches a grid. It begins when the one before it has ended if the driver knows nothing else. A block has no more dynamic shared memory than was
+    /// allowed.
     ///
     /// # Safety
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
@@ -215,24 +229,37 @@ impl Kernel {
     pub(super) unsafe fn launch<const N: usize>(
         &self,
         grid: Grid,
-        beside: bool,
         mut arguments: [*mut c_void; N],
     ) -> Result<(), CudaError> {
-        let Grid { blocks, threads, shared_bytes, stream } = grid;
+        let Grid { blocks: [x, y], threads, shared_bytes, stream, cluster, beside } = grid;
         let arguments = arguments.as_mut_ptr();
-        if beside {
+        if beside || cluster > 1 {
             // SAFETY: the caller's promise.
-            match unsafe { cuda_loader::launch_beside(self.raw, grid, arguments) } {
-                CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND => {}
+            match unsafe { cuda_loader::launch_grid(self.raw, grid, arguments) } {
+                CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND if cluster == 1 => {}
                 result => return check("cuLaunchKernelEx", result),
             }
         }
         // SAFETY: the caller's promise.
         let result = unsafe {
             let none = ptr::null_mut();
-            sys::cuLaunchKernel(self.raw, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, none)
+            sys::cuLaunchKernel(self.raw, x, y, 1, threads, 1, 1, shared_bytes, stream, arguments, none)
         };
         check("cuLaunchKernel", result)
+    }
+}
+
+impl Modules {
+    /// How many clusters of two, four and eight blocks run at the same time, if each takes the given shared memory: where multiprocessors are missing, fewer
+    /// than these blocks have room for. The context must be current.
+    pub(super) fn most_clusters(&self, shared_bytes: u32) -> Result<[u32; 3], CudaError> {
+        let probe = self.kernel(PROBE)?;
+        probe.allow_shared_bytes(shared_bytes)?;
+        let mut counts = [0; 3];
+        for (power, count) in (1..).zip(&mut counts) {
+            *count = probe.most_clusters(1 << power, shared_bytes)?;
+        }
+        Ok(counts)
     }
 }
 
@@ -344,7 +371,7 @@ pub(super) mod tests {
     fn a_kernel_keeps_the_most_shared_memory_that_it_was_allowed() {
         let Some(device) = device("a_kernel_keeps_the_most_shared_memory_that_it_was_allowed") else { return };
         let _entered = device.enter().unwrap();
-        let kernel = device.kernel(PROBE).unwrap();
+        let kernel = device.kernel("gather").unwrap();
         assert_eq!(kernel.allowed_shared_bytes().unwrap(), 48 << 10);
         for (asked, allowed) in [(0, 48), (64, 64), (56, 64), (60, 64)] {
             kernel.allow_shared_bytes(asked << 10).unwrap();

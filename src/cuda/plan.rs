@@ -435,10 +435,10 @@ impl<const D: usize> Plan<D> {
             let operands = launch.operands(operands);
             let maps = launch.tensor_maps(&operands)?;
             let arguments = launch.pointers(&self.table_addresses, &operands, &maps);
-            let Launch { blocks, threads, shared_bytes, .. } = *launch;
-            let grid = Grid { blocks, threads, shared_bytes, stream };
+            let Launch { blocks, threads, shared_bytes, cluster, beside, .. } = *launch;
+            let grid = Grid { blocks, threads, shared_bytes, stream, cluster, beside };
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.launch(grid, launch.beside, arguments)? };
+            unsafe { kernel.launch(grid, arguments)? };
         }
         Ok(())
     }

@@ -35,11 +35,12 @@ pub(super) struct Recipe {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table(Vec<[u32; 4]>);
 
-/// One launch of a one-dimensional grid.
+/// One launch.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) kernel: &'static str,
-    pub(super) blocks: u32,
+    /// Blocks along x and y.
+    pub(super) blocks: [u32; 2],
     /// Threads of a block.
     pub(super) threads: u32,
     /// Dynamic shared memory of a block.
@@ -50,6 +51,8 @@ pub(super) struct Launch {
     pub(super) arguments: Vec<Argument>,
     /// Whether the kernel gains from being compiled for the value of its first parameter.
     pub(super) gains_from_constants: bool,
+    /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
+    pub(super) cluster: u32,
     /// Whether it may run beside the launch before it.
     pub(super) beside: bool,
 }
@@ -127,12 +130,13 @@ impl Launch {
     pub(super) fn per_element(kernel: &'static str, elements: u64, arguments: Vec<Argument>) -> Self {
         Self {
             kernel,
-            blocks: elements.div_ceil(BLOCK.into()) as u32,
+            blocks: [elements.div_ceil(BLOCK.into()) as u32, 1],
             threads: BLOCK,
             shared_bytes: 0,
             first_packed: 0,
             arguments,
             gains_from_constants: false,
+            cluster: 1,
             beside: false,
         }
     }
@@ -207,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_grid_has_a_thread_for_each_element() {
-        let blocks = |elements| Launch::per_element("gather", elements, Vec::new()).blocks;
+        let blocks = |elements| Launch::per_element("gather", elements, Vec::new()).blocks[0];
         assert_eq!([0, 1, 256, 257].map(blocks), [0, 1, 1, 2]);
         assert_eq!(blocks(i32::MAX as u64 * 256), i32::MAX as u32);
     }

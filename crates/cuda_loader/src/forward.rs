@@ -288,14 +288,18 @@ pub unsafe fn encode_tensor_map<const RANK: usize, const STRIDES: usize>(
 /// `CUlaunchConfig`, less what is always the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// Blocks.
-    pub blocks: u32,
+    /// Blocks along x and y.
+    pub blocks: [u32; 2],
     /// Threads of a block.
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
     /// The stream.
     pub stream: CUstream,
+    /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
+    pub cluster: u32,
+    /// Whether it may begin while the grid before it in the stream still runs, as soon as that one allows it.
+    pub beside: bool,
 }
 
 #[repr(C)]
@@ -316,34 +320,78 @@ struct LaunchAttribute {
     value: [c_uint; 16],
 }
 
-/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
-const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
+impl LaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`.
+    const CLUSTER_DIMENSION: c_uint = 4;
+
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
+    const PROGRAMMATIC_STREAM_SERIALIZATION: c_uint = 6;
+
+    fn new(id: c_uint, first: [c_uint; 3]) -> Self {
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&first);
+        Self { id, padding: 0, value }
+    }
+}
 
 type LaunchKernelEx = unsafe extern "C" fn(*const LaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void) -> u32;
 
-/// Launches a one-dimensional grid that may begin while the one before it in the stream still runs, as soon as that one allows it: `cuLaunchKernelEx` with
-/// programmatic stream serialization, for compute capability 9.0 and later. A driver that is too old for it says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
+type OccupancyMaxActiveClusters = unsafe extern "C" fn(*mut c_int, CUfunction, *const LaunchConfig) -> u32;
+
+impl Grid {
+    fn attributes(&self) -> [LaunchAttribute; 2] {
+        let cluster = [self.cluster, 1, 1];
+        let beside = [self.beside.into(), 0, 0];
+        [
+            LaunchAttribute::new(LaunchAttribute::CLUSTER_DIMENSION, cluster),
+            LaunchAttribute::new(LaunchAttribute::PROGRAMMATIC_STREAM_SERIALIZATION, beside),
+        ]
+    }
+
+    fn config(&self, attributes: &[LaunchAttribute]) -> LaunchConfig {
+        LaunchConfig {
+            grid: [self.blocks[0], self.blocks[1], 1],
+            block: [self.threads, 1, 1],
+            shared_bytes: self.shared_bytes,
+            stream: self.stream,
+            attributes: attributes.as_ptr(),
+            attribute_count: attributes.len() as c_uint,
+        }
+    }
+}
+
+/// Launches a grid by `cuLaunchKernelEx`, for compute capability 9.0 and later if it has clusters or may begin beside another one. A driver
+/// that is too old for the function says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
 ///
 /// # Safety
 ///
-/// As `cuLaunchKernel`. The kernel must not depend on what the grid before it writes, unless it waits for that, and end after it.
-pub unsafe fn launch_beside(function: CUfunction, grid: Grid, parameters: *mut *mut c_void) -> CUresult {
+/// As `cuLaunchKernel`. A kernel that runs beside another one must not depend on what the grid before it writes, unless it waits for that, and end after it.
+pub unsafe fn launch_grid(function: CUfunction, grid: Grid, parameters: *mut *mut c_void) -> CUresult {
     static ENTRY: Entry<LaunchKernelEx> = Entry::new("cuLaunchKernelEx\0");
-    let mut value = [0; 16];
-    value[0] = 1;
-    let attribute = LaunchAttribute { id: PROGRAMMATIC_STREAM_SERIALIZATION, padding: 0, value };
-    let config = LaunchConfig {
-        grid: [grid.blocks, 1, 1],
-        block: [grid.threads, 1, 1],
-        shared_bytes: grid.shared_bytes,
-        stream: grid.stream,
-        attributes: &raw const attribute,
-        attribute_count: 1,
-    };
+    let attributes = grid.attributes();
+    let config = grid.config(&attributes);
     // SAFETY: this is the function's type.
     match unsafe { ENTRY.get() } {
         // SAFETY: the caller's promise.
         Ok(launch) => from_code(unsafe { launch(&raw const config, function, parameters, std::ptr::null_mut()) }),
+        Err(code) => code,
+    }
+}
+
+/// How many clusters of such a grid the device of the current context runs at the same time: `cuOccupancyMaxActiveClusters`, in `count`, for compute
+/// capability 9.0 and later.
+///
+/// # Safety
+///
+/// The function must be one of the current context.
+pub unsafe fn most_active_clusters(count: &mut c_int, function: CUfunction, grid: Grid) -> CUresult {
+    static ENTRY: Entry<OccupancyMaxActiveClusters> = Entry::new("cuOccupancyMaxActiveClusters\0");
+    let attributes = grid.attributes();
+    let config = grid.config(&attributes);
+    // SAFETY: this is the function's type.
+    match unsafe { ENTRY.get() } {
+        // SAFETY: the caller's promise; writes one integer.
+        Ok(ask) => from_code(unsafe { ask(count, function, &raw const config) }),
         Err(code) => code,
     }
 }

@@ -24,4 +24,4 @@ mod forward;
 mod status;
 
 pub use driver::{Attempt, Driver, MissingSymbol, NoDriver, driver};
-pub use forward::{Grid, encode_tensor_map, launch_beside};
+pub use forward::{Grid, encode_tensor_map, launch_grid, most_active_clusters};

@@ -44,6 +44,11 @@ pub(crate) fn arrive_named(_barrier: u32, _threads: u32) {
     outside_a_launch()
 }
 
+/// Waits for all threads of the cluster.
+pub(crate) fn sync_cluster() {
+    outside_a_launch()
+}
+
 pub(crate) fn trap() -> ! {
     outside_a_launch()
 }
@@ -125,6 +130,16 @@ pub(crate) fn load_shared<T: Copy>(_address: u32) -> T {
 }
 
 pub(crate) fn store_shared<T: Copy>(_address: u32, _value: T) {
+    outside_a_launch()
+}
+
+/// Reads from the shared memory of the cluster's block of that rank.
+pub(crate) fn load_in_cluster(_address: u32, _rank: u32) -> [f32; 4] {
+    outside_a_launch()
+}
+
+/// Writes to the shared memory of the cluster's block of that rank.
+pub(crate) fn store_in_cluster(_address: u32, _rank: u32, _value: [f32; 4]) {
     outside_a_launch()
 }
 

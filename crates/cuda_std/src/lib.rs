@@ -48,6 +48,7 @@ extern crate std;
 
 pub mod async_copy;
 pub mod atomic;
+pub mod cluster;
 #[cfg(all(not(target_arch = "nvptx64"), feature = "emulator"))]
 pub mod emulator;
 #[cfg(not(target_arch = "nvptx64"))]

@@ -152,6 +152,40 @@ pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
     host::load_shared(address)
 }
 
+/// [`load_shared`] if a condition holds, and else another value without an access; [`SharedPtr::load_if`](crate::shared::SharedPtr::load_if) is its face.
+///
+/// # Safety
+///
+/// As for [`load`], of shared memory, if the condition holds.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub(crate) unsafe fn load_shared_if(condition: bool, address: u32, otherwise: [f32; 4]) -> [f32; 4] {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let [mut a, mut b, mut c, mut d] = otherwise;
+        // SAFETY: the caller vouches for the address if the condition holds.
+        unsafe {
+            core::arch::asm!(
+                "{{",
+                ".reg .pred holds;",
+                "setp.ne.b32 holds, {condition}, 0;",
+                "@holds ld.shared.v4.f32 {{{a}, {b}, {c}, {d}}}, [{address}];",
+                "}}",
+                condition = in(reg32) u32::from(condition),
+                address = in(reg32) address,
+                a = inout(reg32) a,
+                b = inout(reg32) b,
+                c = inout(reg32) c,
+                d = inout(reg32) d,
+                options(readonly, nostack, preserves_flags)
+            );
+        }
+        [a, b, c, d]
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    if condition { host::load_shared(address) } else { otherwise }
+}
+
 /// [`load_shared`] if `number` is below `count`, as signed numbers, and else zero without an access;
 /// [`SharedPtr::load_below`](crate::shared::SharedPtr::load_below) is its face.
 ///

@@ -100,6 +100,21 @@ impl SharedPtr<f32> {
     }
 }
 
+impl SharedPtr<[f32; 4]> {
+    /// Reads the value if a condition holds; otherwise it is another one, without an access. It never becomes a branch.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](Self::load), if the condition holds.
+    #[inline(always)]
+    #[must_use]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn load_if(self, condition: bool, otherwise: [f32; 4]) -> [f32; 4] {
+        // SAFETY: the caller vouches for the address if the condition holds.
+        unsafe { mem::load_shared_if(condition, self.address, otherwise) }
+    }
+}
+
 /// The alignment of the dynamic part: what bulk copies of swizzled tiles ask for.
 pub const DYNAMIC_ALIGN: u32 = 1024;
 

@@ -18,7 +18,7 @@
 //! multiplied by which weights is a table that the host makes: strides, dilation, padding, kernels of any extent and phases without
 //! taps are nothing to these kernels but other tables.
 //!
-//! Blocks stay, and do one job after the other. Two teams multiply and store, each at its own pace; other warps fetch ahead of them.
+//! Blocks stay, and do one job after the other; or, where jobs are few, several are `partners` in one. Two teams multiply and store, each at its own pace; other warps fetch ahead of them.
 //!
 //! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
@@ -32,6 +32,7 @@ mod fragment;
 mod multiply;
 mod pack;
 mod parameters;
+mod partners;
 mod place;
 mod ring;
 mod rounding;
@@ -52,6 +53,7 @@ pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
     Tiling,
 };
+pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{PassHead, Place, jobs};
 use ring::Ring;
 pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
@@ -202,9 +204,9 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             // Found again, not kept in registers meanwhile.
             let target = target(hint::opaque(job));
             if SPLIT {
-                target.store(&sums, pass.chunks > 0);
+                partners::store_sums(&target, &mut sums, pass.chunks > 0);
             } else {
-                target.store(&accumulators, pass.chunks > 0);
+                partners::store(&target, &accumulators, pass.chunks > 0);
                 accumulators.empty();
             }
             is_first &= pass.chunks == 0;
@@ -224,7 +226,8 @@ macro_rules! tile_kernel {
         /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, the first of the `maps` describes it,
         /// and boxes of a stage, in the order x, y, z, samples, channels. If it has boxed words and the output is aligned so, the second one
         /// describes that, and boxes of so many words in all channels of a tile: x, rows, channels of a group, groups, samples. Blocks have
-        /// [`THREADS`] threads and the shared memory that the tiling asks for; there are as many as `tiling` says.
+        /// [`THREADS`] threads and the shared memory that the tiling asks for; of partners there are as many as `tiling` says along x, which are a
+        /// cluster, and as many workers along y.
         #[kernel(launch_bounds(384, 1))]
         pub unsafe fn $name(
             tiling: Tiling,
@@ -333,6 +336,11 @@ impl Variant {
     /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
         !self.ordinary && may_join_rows(self.columns as usize / 8, self.slots as usize)
+    }
+
+    /// Whether blocks may be partners, where there are clusters.
+    pub const fn has_partners(&self) -> bool {
+        partners::may_have_partners(self.columns as usize / 8, self.split)
     }
 }
 

@@ -82,6 +82,18 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     }
 }
 
+impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
+    /// Sets all sums, by slot and block of eight columns.
+    #[inline(always)]
+    pub(super) fn set(&mut self, sum: impl Fn(usize, usize) -> [f32; 4]) {
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+                self.0[SLOT][BLOCK] = sum(SLOT, BLOCK);
+            });
+        });
+    }
+}
+
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sums<BLOCKS, SLOTS> {
     #[inline(always)]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {

@@ -96,7 +96,7 @@ pub struct Tiling {
     pub output: [u32; 3],
     /// Strides.
     pub stride: [u32; 3],
-    /// Input channels of a group.
+    /// Input channels of a group, or of a partner's share of it.
     pub in_per_group: u32,
     /// Output channels of a group.
     pub out_per_group: u32,
@@ -116,7 +116,7 @@ pub struct Tiling {
     pub used_blocks: u32,
     /// Channels of a stage, a multiple of 8.
     pub stage_channels: u32,
-    /// Stages: the input channels of a group, divided.
+    /// Stages: these channels, divided.
     pub stages: u32,
     /// Slabs of the packed weight in a stage, of all passes.
     pub stage_slabs: u32,
@@ -193,6 +193,10 @@ pub struct Tiling {
     pub boxed_words: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
+    /// Neighbouring blocks that divide the input channels of a group among them, a power of two; 1 if blocks do their jobs alone.
+    pub partners: u32,
+    /// Where partners leave their products in shared memory, in bytes.
+    pub products_start: u32,
 }
 
 impl Tiling {

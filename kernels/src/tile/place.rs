@@ -2,7 +2,10 @@
 
 use cuda_std::{hint, mem, thread};
 
-use super::parameters::{OutputPlace, Pass, Tiling, rows};
+use super::{
+    parameters::{OutputPlace, Pass, Tiling, rows},
+    partners::partner,
+};
 use crate::index::Index;
 
 /// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and output rows while these
@@ -12,11 +15,11 @@ pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
     (0..t.rounds).map(|round| job(t, round)).filter(|&job| job < t.jobs)
 }
 
-/// The job of this block in a round; none if there is no job of that number.
+/// The job of this block, and its partners, in a round; none if there is no job of that number.
 #[inline(always)]
 fn job(t: &Tiling, round: u32) -> u32 {
     let workers = t.workers.value() as u32;
-    round * workers + (hint::opaque(thread::block_idx_x()) + round).divide(t.workers).1
+    round * workers + (hint::opaque(thread::block_idx_y()) + round).divide(t.workers).1
 }
 
 /// The place of a job in the problem.
@@ -28,6 +31,8 @@ pub(super) struct Place {
     pub(super) first_channel: u32,
     pub(super) pass: u32,
     pub(super) group: u32,
+    /// This block's share of the input channels, counted through all groups: the group, if there are no partners.
+    pub(super) share: u32,
     pub(super) sample: u32,
     /// The first position of the tile, outermost axis first.
     pub(super) origin: [u32; 3],
@@ -50,6 +55,7 @@ impl Place {
             first_channel: channel_tile * t.tile_channels,
             pass,
             group,
+            share: group * t.partners + partner(t),
             sample: n * tile_n,
             origin: [first_z + z * tile_z, first_y + y * tile_y, first_x + x * tile_x],
         }

@@ -84,7 +84,7 @@ unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands,
         for job in jobs(t) {
             let place = Place::new(t, job);
             let pass = PassHead::load(t, operands.tables, place.pass);
-            let tile = place.group * t.channel_tiles.value() as u32 + place.channel_tile;
+            let tile = place.share * t.channel_tiles.value() as u32 + place.channel_tile;
             let first_slab = tile as usize * t.stages as usize * stage_words + pass.first_slab as usize * slab_words;
             for stage in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 let source = operands.weight.wrapping_add(first_slab + stage as usize * stage_words);
@@ -121,7 +121,7 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
             let place = Place::new(t, job);
             let pass = PassHead::load(t, operands.tables, place.pass);
             let [z, y, x] = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]) as i32);
-            let mut channel = place.group * t.in_per_group;
+            let mut channel = place.share * t.in_per_group;
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 ring.await_empty();
                 ring.full().arrive_expect(t.box_bytes);
@@ -158,7 +158,7 @@ unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands, 
                 locate(t, place.sample, origin, producer);
                 located_inside = inside;
             }
-            let first_channel = place.group as usize * t.in_per_group as usize;
+            let first_channel = place.share as usize * t.in_per_group as usize;
             let first = place.sample as usize * t.input_sample as usize + first_channel * t.input_plane as usize;
             // Where the tile begins, which may be before the input does.
             let [z, y, x] = origin.map(|first| first as i32 as isize);

@@ -69,17 +69,32 @@ pub(super) struct Target {
     pub(super) tensor_cores: bool,
     /// Whether the large ones are.
     pub(super) large_tiles: bool,
+    /// How many clusters of two, four and eight blocks run at the same time; none before compute capability 9.0.
+    pub(super) clusters: [u32; 3],
+}
+
+impl Target {
+    /// How many jobs run at the same time if so many blocks, a power of two, are partners in each.
+    pub(super) fn most_jobs_of(&self, partners: u32) -> u32 {
+        let others = partners.ilog2().checked_sub(1);
+        others.map_or(self.multiprocessors, |power| self.clusters.get(power as usize).copied().unwrap_or(0))
+    }
 }
 
 #[cfg(any(test, feature = "emulator"))]
 impl Target {
     /// What the emulator stands for: an H200.
-    pub(super) const EMULATED: Self =
-        Self { multiprocessors: 132, shared_bytes: 227 << 10, tensor_cores: true, large_tiles: true };
+    pub(super) const EMULATED: Self = Self {
+        multiprocessors: 132,
+        shared_bytes: 227 << 10,
+        tensor_cores: true,
+        large_tiles: true,
+        clusters: [66, 30, 15],
+    };
 
     /// What it stands for with kernels without tensor cores: a T4, which has the least shared memory of all GPUs that run them.
     pub(super) const EMULATED_ORDINARY: Self =
-        Self { multiprocessors: 40, shared_bytes: 64 << 10, tensor_cores: false, large_tiles: false };
+        Self { multiprocessors: 40, shared_bytes: 64 << 10, tensor_cores: false, large_tiles: false, clusters: [0; 3] };
 }
 
 impl Task {
@@ -308,7 +323,7 @@ mod tests {
 
     #[test]
     fn kernels_to_load_are_those_that_recipes_name() {
-        let older = Target { large_tiles: false, ..Target::EMULATED };
+        let older = Target { large_tiles: false, clusters: [0; 3], ..Target::EMULATED };
         let oldest = Target::EMULATED_ORDINARY;
         for (precision, target) in [Precision::F32, Precision::Tf32]
             .into_iter()

@@ -129,6 +129,13 @@ pub enum FaultKind {
         /// What is wrong.
         problem: MbarrierProblem,
     },
+    /// A thread accesses the shared memory of another block of its cluster that is not there.
+    Cluster {
+        /// The number of that block in the cluster.
+        rank: u32,
+        /// What is wrong.
+        problem: ClusterProblem,
+    },
     /// A bulk copy whose size is no multiple of 16.
     BulkSize {
         /// That size.
@@ -243,6 +250,20 @@ pub enum MbarrierProblem {
     },
 }
 
+/// Why the shared memory of another block of the cluster is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterProblem {
+    /// The cluster has no such block.
+    NoSuchBlock {
+        /// The number of blocks that it has.
+        blocks: u32,
+    },
+    /// The block may not have begun, because the cluster's barrier has not opened yet.
+    NotBegun,
+    /// The block has ended, or ends without waiting at the cluster's barrier after the access.
+    Ended,
+}
+
 /// Why an operation of a warp cannot happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarpProblem {
@@ -316,6 +337,7 @@ impl fmt::Display for FaultKind {
             Self::Barrier { other, instead } => write!(f, "waits at a barrier, but thread {other} {instead}"),
             Self::NamedBarrier { barrier, problem } => write!(f, "named barrier {barrier}: {problem}"),
             Self::Mbarrier { place, problem } => write!(f, "memory barrier at {place}: {problem}"),
+            Self::Cluster { rank, problem } => write!(f, "shared memory of block {rank} of the cluster: {problem}"),
             Self::BulkSize { bytes } => write!(f, "a bulk copy of {bytes} bytes, which is no multiple of 16"),
             Self::Warp { mask, problem } => write!(f, "warp operation with mask {mask:#010x}: {problem}"),
             Self::StepLimit { steps } => write!(f, "still running after {steps} steps"),
@@ -383,6 +405,20 @@ impl fmt::Display for MbarrierProblem {
             Self::Accessed { access } => write!(formatter, "{access} by something else than its own operations"),
             Self::Stuck { arrivals, bytes } => {
                 write!(formatter, "waits for ever: {arrivals} arrivals and {bytes} bytes have not come")
+            }
+        }
+    }
+}
+
+impl fmt::Display for ClusterProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchBlock { blocks } => write!(formatter, "the cluster has {blocks} blocks"),
+            Self::NotBegun => {
+                write!(formatter, "the block may not have begun: the cluster's barrier has not opened yet")
+            }
+            Self::Ended => {
+                write!(formatter, "the block does not wait for this at the cluster's barrier before it ends")
             }
         }
     }

@@ -16,6 +16,9 @@ use crate::entry::Entry;
 /// The most threads of a block on any GPU.
 const MOST_THREADS: u32 = 1024;
 
+/// The most blocks of a cluster that every GPU with clusters takes.
+const MOST_BLOCKS: u32 = 8;
+
 /// The most shared memory of a block on any GPU.
 const MOST_SHARED_BYTES: usize = 227 * 1024;
 
@@ -50,6 +53,7 @@ const MOST_SHARED_BYTES: usize = 227 * 1024;
 pub struct Launch {
     pub(super) grid: Dim3,
     pub(super) block: Dim3,
+    pub(super) cluster: u32,
     pub(super) shared_bytes: usize,
     pub(super) stack_bytes: usize,
     pub(super) step_limit: u64,
@@ -63,12 +67,20 @@ impl Launch {
         Self {
             grid: grid.into(),
             block: block.into(),
+            cluster: 1,
             shared_bytes: 0,
             stack_bytes: 64 * 1024,
             step_limit: 1 << 24,
             seed: None,
             barriers_without_returned: false,
         }
+    }
+
+    /// The number of blocks in a cluster, at most 8, of which the grid's number of blocks is a multiple; without it, 1.
+    /// Block `number`, counting along x first, then y, then z, is number `number % blocks` of its cluster.
+    #[must_use]
+    pub fn cluster(self, blocks: u32) -> Self {
+        Self { cluster: blocks, ..self }
     }
 
     /// The size of the dynamic shared memory; without it there is none.
@@ -89,15 +101,16 @@ impl Launch {
         Self { step_limit, ..self }
     }
 
-    /// Runs the blocks in a random order, and interrupts threads at random accesses to let others run. The same seed
-    /// gives the same order. Without a seed, blocks run in order, and each thread runs until it has to wait.
+    /// Runs the blocks in a random order, those of a cluster together, and interrupts threads at random accesses to let
+    /// others run. The same seed gives the same order. Without a seed, blocks run in order, and each thread runs until it
+    /// has to wait.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Lets a barrier open without the threads that have returned, as a GPU does. Without it that is a fault: it is
-    /// more often a mistake than meant.
+    /// Lets a barrier of a block open without the threads that have returned, as a GPU does. Without it that is a fault: it
+    /// is more often a mistake than meant.
     #[must_use]
     pub fn barriers_without_returned(self) -> Self {
         Self { barriers_without_returned: true, ..self }
@@ -116,7 +129,7 @@ impl Launch {
             return Err(refused("a kernel is running on this host thread".to_owned()));
         }
         let running = Running::begin(memory, |memory| State::new(name, self, threads, memory));
-        run_blocks(&mut Crew::new(&kernel, threads, self.stack_bytes), blocks);
+        run_clusters(&mut Crew::new(&kernel, self.cluster, threads, self.stack_bytes), blocks / self.cluster);
         running.end()
     }
 
@@ -147,11 +160,17 @@ impl Launch {
 
     /// The number of blocks, and of threads in each.
     fn extents(&self) -> Result<(u32, u32), String> {
-        let Self { grid, block, shared_bytes, .. } = self;
+        let Self { grid, block, cluster, shared_bytes, .. } = self;
         let blocks = grid.count().filter(|&blocks| blocks != 0 && blocks != u32::MAX);
         let blocks = blocks.ok_or_else(|| format!("no grid can have extent {grid}"))?;
         let threads = block.count().filter(|threads| (1..=MOST_THREADS).contains(threads));
         let threads = threads.ok_or_else(|| format!("no block can have extent {block}"))?;
+        if !(1..=MOST_BLOCKS).contains(cluster) {
+            return Err(format!("no cluster can have {cluster} blocks"));
+        }
+        if !blocks.is_multiple_of(*cluster) {
+            return Err(format!("a grid of {blocks} blocks has no whole number of clusters of {cluster}"));
+        }
         if *shared_bytes > MOST_SHARED_BYTES {
             return Err(format!("no block can have {shared_bytes} bytes of shared memory"));
         }
@@ -164,10 +183,10 @@ fn refusal(kernel: &str, reason: String) -> Box<Fault> {
     Box::new(Fault { kernel: kernel.to_owned(), thread: None, location: None, kind })
 }
 
-/// Runs the blocks, until one stops the launch.
-fn run_blocks<K: Fn()>(crew: &mut Crew<'_, K>, blocks: u32) {
-    let order = state::with(|state| state.block_order(blocks)).unwrap_or_default();
-    let _ = order.into_iter().try_for_each(|block| crew.run_block(block));
+/// Runs the clusters, until a block stops the launch.
+fn run_clusters<K: Fn()>(crew: &mut Crew<'_, K>, clusters: u32) {
+    let order = state::with(|state| state.order(clusters)).unwrap_or_default();
+    let _ = order.into_iter().try_for_each(|cluster| crew.run_cluster(cluster));
 }
 
 /// The memory is lent to the running launch; it returns to its owner however the launch ends.

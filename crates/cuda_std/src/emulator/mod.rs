@@ -31,7 +31,8 @@
 //! ```
 //!
 //! A [`Launch`] runs the blocks of a grid one after another on the calling host thread; the threads of a block are
-//! coroutines, which run in turn until they have to wait for each other. Everything is deterministic; a
+//! coroutines, which run in turn until they have to wait for each other. So do the blocks of a [cluster](Launch::cluster):
+//! each runs until its threads wait at the cluster's barrier or have returned. Everything is deterministic; a
 //! [seed](Launch::seed) chooses other orders of blocks and of accesses. Every access to [`Memory`] and to shared memory
 //! is checked before it is made, so a mistake ends the launch with a [`Fault`] and does no harm.
 //!
@@ -42,8 +43,8 @@
 //! - races: two accesses to a word, at least one of them a write and not both atomic, that nothing orders. Threads of a
 //!   block are ordered by its barriers, where named ones and memory barriers order only what came before them, and only
 //!   before what those do afterwards that waited there; lanes of a warp also by `sync_warp`, but *not* by shuffles and
-//!   votes, which CUDA gives no effect on memory; threads of different blocks are not ordered at all. Races are found by
-//!   that order, not by luck: it does not matter which access the emulator happens to make first;
+//!   votes, which CUDA gives no effect on memory; threads of different blocks are ordered by the barrier of their cluster
+//!   only. Races are found by that order, not by luck: it does not matter which access the emulator happens to make first;
 //! - accesses to the target of an asynchronous copy, by whomever, before the thread that copies has waited for it, or
 //!   anybody at the memory barrier that completes it; after that, races with what the copy wrote, which those know that
 //!   have waited. Starting a copy too early, before others have finished with the target, is a race too. Data that nobody
@@ -52,6 +53,11 @@
 //! - barriers that some thread of the block does not come to, or at another call; named barriers that too few come to,
 //!   that one warp comes to twice, or with different numbers of threads; operations of a warp with a wrong
 //!   mask, missing lanes, or at different calls;
+//! - accesses to the shared memory of another block that is not of the cluster, that may not have begun, because the
+//!   cluster's barrier has not opened yet, or that may have ended, because it does not wait there afterwards: by that order,
+//!   too, and not by luck. They are checked like those to a thread's own shared memory;
+//! - threads that wait at the barrier of the cluster while others of their block wait for ever at something else, which is
+//!   what is reported. Those that have returned count as having come;
 //! - memory barriers that are used before they were made, that more come to than they expect, that are waited at for ever,
 //!   or that something else accesses;
 //! - panics, `trap`, too much shared memory, and threads that do not end.
@@ -78,7 +84,10 @@
 //!   has, panic.
 //! - The weak memory model: every access takes effect at once, in the order of the program.
 //! - Real scheduling: threads give way only at primitives, blocks do not run side by side, and a loop without primitives
-//!   never ends. A block that waits for another one waits for ever, which the step limit reports.
+//!   never ends. A block that waits for another one waits for ever, which the step limit reports, unless it waits at the
+//!   barrier of their cluster.
+//! - Shapes of clusters: blocks are neighbours by number. A GPU takes a cluster along an axis only if the grid's extent
+//!   along that axis is a multiple of it.
 //! - Anything of cost or size: time, bank conflicts, coalescing, registers, occupancy, the stack in local memory. Launch
 //!   bounds are not checked.
 //! - Differences in arithmetic: the host's own floating-point operations are used, in particular for transcendental
@@ -94,10 +103,12 @@
 //! exchange (tensor cores, whose arithmetic is in `matrices`; coming to one of the named `barriers`) are further
 //! `Operation`s of the same meetings; to a memory barrier (`mbarriers`) threads come one by one. What they learn at either
 //! is in `known`. An asynchronous copy (`copies`) reserves its target when it starts and fills it when its thread waits, or
-//! when somebody sees that the phase of its memory barrier is complete; `order` says why that is enough. A new primitive
-//! has a body in `host.rs`, which panics, and one in `primitives`.
+//! when somebody sees that the phase of its memory barrier is complete; `order` says why that is enough. What belongs to one
+//! `block` is kept while the other blocks of its cluster run. A new primitive has a body in `host.rs`, which panics, and
+//! one in `primitives`.
 
 mod barriers;
+mod block;
 mod copies;
 mod dim3;
 mod fault;
@@ -117,7 +128,9 @@ mod stacks;
 mod state;
 
 pub use dim3::Dim3;
-pub use fault::{Fault, FaultKind, Instead, MbarrierProblem, NamedBarrierProblem, Place, Thread, WarpProblem};
+pub use fault::{
+    ClusterProblem, Fault, FaultKind, Instead, MbarrierProblem, NamedBarrierProblem, Place, Thread, WarpProblem,
+};
 pub use launch::Launch;
 pub use memory::{Memory, ReadError};
 pub use shadow::Access;

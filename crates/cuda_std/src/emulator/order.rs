@@ -1,10 +1,11 @@
 //! Which accesses are ordered: happens-before between the threads of a grid.
 //!
-//! Threads of different blocks are never ordered within a launch. Within a block, a barrier orders everything before it
-//! before everything after it, so accesses from different *epochs* (the number of barriers passed) are ordered. Within
-//! an epoch, lanes of a warp are ordered by `sync_warp`, but not by shuffles and votes, to which CUDA gives no effect on
-//! memory. Each warp counts its `sync_warp`s, and each lane knows up to which of them it has heard of each other lane: a
-//! vector clock of 32 entries.
+//! Threads of different blocks are never ordered within a launch, but by the barrier of their [`Cluster`]. Within a block,
+//! a barrier, the cluster's included, orders everything before it before everything after it, so accesses from different
+//! *epochs* (the number of barriers passed) are ordered. Blocks of a cluster take turns only at its barrier, so what they
+//! did before it is from earlier epochs, whichever block counted them. Within an epoch, lanes of a warp are ordered by
+//! `sync_warp`, but not by shuffles and votes, to which CUDA gives no effect on memory. Each warp counts its `sync_warp`s,
+//! and each lane knows up to which of them it has heard of each other lane: a vector clock of 32 entries.
 //!
 //! Threads of different warps are ordered, within an epoch, by named barriers and memory barriers alone. What a thread
 //! knows of those of other warps is a second vector clock ([`Known`]), with an entry for each thread of the block. To a
@@ -29,10 +30,32 @@ pub(super) const LANES: usize = 32;
 /// The most warps of a block.
 pub(super) const WARPS: usize = 32;
 
+/// The blocks that run at the same time: neighbours by number.
+pub(super) struct Cluster {
+    /// How many they are.
+    pub(super) blocks: u32,
+    /// The epoch in which their barrier last opened, so that all of them had begun; zero before it has. What they did in
+    /// earlier epochs happened before.
+    pub(super) since: u32,
+}
+
+impl Cluster {
+    /// Whether all of its blocks are known to have begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.since != 0
+    }
+
+    /// Whether blocks are of the same cluster, by their numbers from 1.
+    fn joins(&self, one: u32, other: u32) -> bool {
+        (one - 1) / self.blocks == (other - 1) / self.blocks
+    }
+}
+
 /// Who makes an access, and what has happened before it.
 pub(super) struct Actor<'a> {
     /// The block's number, counted from 1: 0 stands for nobody.
     pub(super) block: u32,
+    pub(super) cluster: &'a Cluster,
     /// Counts the barriers that blocks have passed.
     pub(super) epoch: u32,
     pub(super) warp: u8,
@@ -50,6 +73,16 @@ impl Actor<'_> {
     /// The thread's number in its block.
     pub(super) fn thread(&self) -> u32 {
         u32::from(self.warp) * LANES as u32 + u32::from(self.lane)
+    }
+
+    /// Whether another block, by its number from 1, is of the actor's cluster.
+    pub(super) fn is_beside(&self, block: u32) -> bool {
+        self.cluster.joins(self.block, block)
+    }
+
+    /// Whether everything that the blocks of the actor's cluster did in an epoch happened before.
+    pub(super) fn has_met_since(&self, epoch: u32) -> bool {
+        epoch < self.cluster.since
     }
 
     /// Whether everything that `lane` of the same warp did at `time` happened before.
@@ -180,8 +213,9 @@ mod tests {
     use super::*;
 
     fn has_heard(clock: &WarpClock, reader: usize, lane: u32, time: u32) -> bool {
-        let heard = &clock.heard[reader];
-        Actor { block: 1, epoch: 0, warp: 0, lane: 0, time: clock.times[0], heard, known: None }.has_heard(lane, time)
+        let (heard, cluster) = (&clock.heard[reader], &Cluster { blocks: 1, since: 0 });
+        let actor = Actor { block: 1, cluster, epoch: 0, warp: 0, lane: 0, time: clock.times[0], heard, known: None };
+        actor.has_heard(lane, time)
     }
 
     #[test]

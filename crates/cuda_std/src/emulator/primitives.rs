@@ -114,6 +114,17 @@ fn come_to_named(operation: Operation) {
     }
 }
 
+/// Waits for all threads of the cluster.
+#[track_caller]
+pub(crate) fn sync_cluster() {
+    let location = Location::caller();
+    perform(|state| {
+        state.wait_at_cluster(location);
+        Ok(())
+    });
+    give_way();
+}
+
 #[track_caller]
 pub(crate) fn trap() -> ! {
     perform(|_| Err(FaultKind::Trap.into()))
@@ -163,7 +174,7 @@ fn meet<const WORDS: usize>(operation: Operation, mask: u32, offer: [u32; WORDS]
 /// The shared-memory address of a static array; `name` is the same for every thread, and unique.
 #[track_caller]
 pub fn shared_array(name: &'static str, bytes: usize, align: usize) -> u32 {
-    perform(|state| Ok(state.shared.array(name, bytes, align)?))
+    perform(|state| Ok(state.shared_array(name, bytes, align)?))
 }
 
 /// The shared-memory address of the part whose size the launch gives.
@@ -189,6 +200,27 @@ pub(crate) fn store_shared<T: Copy>(address: u32, value: T) {
         let place = shared.access(Access::Write, &actor, address, size_of::<T>())?;
         // SAFETY: the bytes are as many as a `T` has.
         unsafe { place.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        Ok(())
+    });
+}
+
+/// Reads from the shared memory of the cluster's block of that rank.
+#[track_caller]
+pub(crate) fn load_in_cluster(address: u32, rank: u32) -> [f32; 4] {
+    let location = Location::caller();
+    access(|state| {
+        let place = state.access_in_cluster(Access::Read, address, size_of::<[f32; 4]>(), rank, location)?;
+        Ok(bytemuck::pod_read_unaligned(place))
+    })
+}
+
+/// Writes to the shared memory of the cluster's block of that rank.
+#[track_caller]
+pub(crate) fn store_in_cluster(address: u32, rank: u32, value: [f32; 4]) {
+    let location = Location::caller();
+    access(|state| {
+        let place = state.access_in_cluster(Access::Write, address, size_of_val(&value), rank, location)?;
+        place.copy_from_slice(bytemuck::bytes_of(&value));
         Ok(())
     });
 }

@@ -1,4 +1,5 @@
-//! The threads of a block as coroutines: each runs until it has to wait for others.
+//! The threads of a block as coroutines: each runs until it has to wait for others. So do the blocks of a cluster in turn:
+//! each runs until it has to wait for the others.
 //!
 //! A thread that never waits enters its coroutine once and leaves it once, and the next one gets the same stack.
 
@@ -14,26 +15,36 @@ use super::state::{self, GiveWay, State, Stop};
 
 type Running = Coroutine<(), (), (), DefaultStack>;
 
-/// Runs one block after another.
+/// Runs one cluster of blocks after another.
 pub(super) struct Crew<'a, K> {
     kernel: &'a K,
-    /// By thread; none where the thread has not started or has returned.
+    /// How many a block has.
+    threads: u32,
+    /// By block of the cluster and thread; none where the thread has not started or has returned.
     running: Vec<Option<Running>>,
     stacks: Stacks,
 }
 
 impl<'a, K: Fn()> Crew<'a, K> {
-    /// For blocks of that many threads, with that much stack for each.
-    pub(super) fn new(kernel: &'a K, threads: u32, stack_bytes: usize) -> Self {
-        let running = (0..threads).map(|_| None).collect();
-        Self { kernel, running, stacks: Stacks::new(stack_bytes) }
+    /// For clusters of that many blocks, and blocks of that many threads, with that much stack for each.
+    pub(super) fn new(kernel: &'a K, cluster: u32, threads: u32, stack_bytes: usize) -> Self {
+        let running = (0..cluster * threads).map(|_| None).collect();
+        Self { kernel, threads, running, stacks: Stacks::new(stack_bytes) }
     }
 
-    pub(super) fn run_block(&mut self, block: u32) -> Result<(), Stop> {
-        with_launch(|state| state.begin_block(block));
+    pub(super) fn run_cluster(&mut self, cluster: u32) -> Result<(), Stop> {
+        with_launch(|state| state.begin_cluster(cluster));
+        while let Some(rank) = with_launch(State::next_block) {
+            self.run_block(rank * self.threads)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the block whose first thread has that number in the cluster, until it has ended or waits for the others.
+    fn run_block(&mut self, first: u32) -> Result<(), Stop> {
         loop {
             while let Some(thread) = with_launch(State::next) {
-                self.resume(thread as usize)?;
+                self.resume((first + thread) as usize)?;
             }
             if with_launch(State::settle)? {
                 return Ok(());
@@ -41,7 +52,7 @@ impl<'a, K: Fn()> Crew<'a, K> {
         }
     }
 
-    /// Lets a thread run until it waits, returns or stops the launch.
+    /// Lets a thread, by its number in the cluster, run until it waits, returns or stops the launch.
     fn resume(&mut self, thread: usize) -> Result<(), Stop> {
         let mut coroutine = match self.running[thread].take() {
             Some(coroutine) => coroutine,

@@ -75,7 +75,7 @@ pub(super) enum Reason {
 struct Group {
     /// The block's number from 1.
     block: u32,
-    /// An earlier block that had accesses, its number from 1.
+    /// An earlier block that had accesses, its number from 1. In a cluster, it had them since the cluster's barrier opened.
     earlier_block: u32,
     epoch: u32,
     /// The time of the warp; all lanes of the group have the same.
@@ -148,15 +148,30 @@ impl Group {
     fn unordered(&self, actor: &Actor<'_>, bytes: u8, in_epoch: impl FnOnce() -> Option<u32>) -> Option<Other> {
         if self.block == 0 || self.bytes & bytes == 0 {
             None
-        } else if self.earlier_block != 0 {
-            Some(Other::Block(self.earlier_block - 1))
-        } else if self.block != actor.block {
-            Some(Other::Block(self.block - 1))
-        } else if self.epoch != actor.epoch {
+        } else if self.has_other_blocks(actor)
+            && let Some(block) = self.unordered_block(actor, [self.earlier_block, self.block])
+        {
+            Some(Other::Block(block - 1))
+        } else if self.block != actor.block || self.epoch != actor.epoch {
             None
         } else {
             in_epoch().map(Other::Thread)
         }
+    }
+
+    /// Whether some of the accesses, if there are any, were of other blocks than the actor's.
+    fn has_other_blocks(&self, actor: &Actor<'_>) -> bool {
+        self.block != actor.block || self.earlier_block != 0
+    }
+
+    /// The first of these blocks, which are the group's, that nothing orders before the actor. One of another cluster comes
+    /// first: it will never be ordered.
+    #[cold]
+    fn unordered_block(&self, actor: &Actor<'_>, blocks: [u32; 2]) -> Option<u32> {
+        let others = || blocks.into_iter().filter(|&block| block != 0 && block != actor.block);
+        let first = others().next()?;
+        let outside = others().find(|&block| !actor.is_beside(block));
+        outside.or_else(|| (!actor.has_met_since(self.epoch)).then_some(first))
     }
 
     /// A thread of the group that nothing but named and memory barriers may order before the actor.
@@ -208,7 +223,11 @@ impl Group {
         }
         // Others are remembered as long as they accessed the same bytes, since there is one mask for all.
         let others = if self.bytes == bytes { *self } else { Self::default() };
-        let earlier_block = if same_block { others.earlier_block } else { others.block };
+        let earlier_block = if others.block != 0 && others.has_other_blocks(actor) {
+            others.unordered_block(actor, [others.block, others.earlier_block]).unwrap_or(0)
+        } else {
+            0
+        };
         let other_warp = match (same_epoch, same_warp) {
             (true, false) if others.block != 0 => (self.other_warp & CROWD) | (self.first_thread() as u16 + 1),
             (true, true) => others.other_warp,
@@ -477,13 +496,21 @@ fn words(offset: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::order::Cluster;
     use super::*;
 
     const NOTHING_HEARD: [u32; 32] = [0; 32];
+    const ALONE: Cluster = Cluster { blocks: 1, since: 0 };
 
     fn actor(block: u32, epoch: u32, thread: u32) -> Actor<'static> {
         let (warp, lane) = ((thread / 32) as u8, (thread % 32) as u8);
-        Actor { block: block + 1, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD, known: None }
+        Actor { block: block + 1, cluster: &ALONE, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD, known: None }
+    }
+
+    /// An actor in a cluster of two, whose barrier has opened before each epoch.
+    fn actor_beside(block: u32, epoch: u32) -> Actor<'static> {
+        static PAIRS: [Cluster; 2] = [Cluster { blocks: 2, since: 0 }, Cluster { blocks: 2, since: 1 }];
+        Actor { cluster: &PAIRS[epoch as usize], ..actor(block, epoch, 0) }
     }
 
     fn race(earlier: Access, other: Other) -> Result<(), Objection> {
@@ -512,6 +539,42 @@ mod tests {
         assert_eq!(shadow.access(Access::Read, &actor(0, 0, 0), 0, 4), Ok(()));
         assert_eq!(shadow.access(Access::Read, &actor(1, 0, 1), 0, 4), Ok(()));
         let write = shadow.access(Access::Write, &actor(1, 1, 2), 0, 4);
+        assert_eq!(write, race(Access::Read, Other::Block(0)));
+    }
+
+    #[test]
+    fn the_barrier_of_a_cluster_orders_its_blocks() {
+        let mut shadow = Shadow::new(4, true);
+        for (block, epoch) in [(0, 0), (1, 0), (0, 0), (0, 1), (1, 1)] {
+            assert_eq!(shadow.access(Access::Read, &actor_beside(block, epoch), 0, 4), Ok(()));
+        }
+        // Of what the other block did, only the read before the barrier is ordered.
+        let write = shadow.access(Access::Write, &actor_beside(1, 1), 0, 4);
+        assert_eq!(write, race(Access::Read, Other::Block(0)));
+    }
+
+    #[test]
+    fn blocks_of_a_cluster_race_until_its_barrier() {
+        let mut shadow = Shadow::new(4, true);
+        assert_eq!(shadow.access(Access::Read, &actor_beside(0, 0), 0, 4), Ok(()));
+        assert_eq!(shadow.access(Access::Read, &actor_beside(1, 0), 0, 4), Ok(()));
+        for block in [0, 1] {
+            let write = shadow.access(Access::Write, &actor_beside(block, 0), 0, 4);
+            assert_eq!(write, race(Access::Read, Other::Block(1 - block)));
+        }
+        assert_eq!(shadow.access(Access::Write, &actor_beside(0, 1), 0, 4), Ok(()));
+        assert_eq!(shadow.access(Access::Write, &actor_beside(0, 1), 0, 4), Ok(()));
+        let write = shadow.access(Access::Write, &actor_beside(1, 1), 0, 4);
+        assert_eq!(write, race(Access::Write, Other::Block(0)));
+    }
+
+    #[test]
+    fn the_barrier_of_a_cluster_does_not_order_other_clusters() {
+        let mut shadow = Shadow::new(4, true);
+        for (block, epoch) in [(0, 0), (2, 0), (3, 0), (2, 1)] {
+            assert_eq!(shadow.access(Access::Read, &actor_beside(block, epoch), 0, 4), Ok(()));
+        }
+        let write = shadow.access(Access::Write, &actor_beside(2, 1), 0, 4);
         assert_eq!(write, race(Access::Read, Other::Block(0)));
     }
 

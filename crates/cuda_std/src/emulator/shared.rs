@@ -1,4 +1,4 @@
-//! The shared memory of the running block: the static arrays, as the kernel comes upon them, and the dynamic part.
+//! The shared memory of a block: the static arrays, as the kernel comes upon them, and the dynamic part.
 
 use std::borrow::ToOwned;
 use std::vec;
@@ -60,7 +60,7 @@ pub(super) struct Target {
     offset: usize,
 }
 
-/// All shared memory of a block. Blocks run one after another, and use the same.
+/// All shared memory of a block. Blocks run one after another, and use the same, but for those of a cluster.
 pub(super) struct Shared {
     regions: Vec<Region>,
     static_bytes: usize,
@@ -86,13 +86,13 @@ impl Shared {
         self.regions.iter().skip(1)
     }
 
-    /// The address of a static array, which exists from now on.
-    pub(super) fn array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
-        let known = self.arrays().find(|region| region.name == name).map(|region| region.start);
-        known.map_or_else(|| self.place_array(name, bytes, align), Ok)
+    /// The address of a static array, if it exists.
+    pub(super) fn known_array(&self, name: &'static str) -> Option<u32> {
+        self.arrays().find(|region| region.name == name).map(|region| region.start)
     }
 
-    fn place_array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
+    /// The address of a static array, which exists from now on.
+    pub(super) fn place_array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
         let start = self.next_start.next_multiple_of(align);
         self.static_bytes = self.static_bytes.next_multiple_of(align) + bytes;
         if self.static_bytes > STATIC_LIMIT {

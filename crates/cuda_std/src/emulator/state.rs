@@ -2,29 +2,30 @@
 
 use core::any::Any;
 use core::cell::RefCell;
+use core::iter;
+use core::mem;
 use core::panic::Location;
-use core::ptr;
 use std::borrow::ToOwned;
 use std::boxed::Box;
 use std::collections::VecDeque;
 use std::string::String;
-use std::vec;
 use std::vec::Vec;
 
 use corosensei::Yielder;
 
 use super::barriers::{Barriers, Gathering, Stuck};
-use super::copies::{Copies, Pending};
+use super::block::{Block, Status, Visit};
+use super::copies::Pending;
 use super::dim3::Dim3;
-use super::fault::{Fault, FaultKind, Instead, MbarrierProblem, Thread, WarpProblem};
+use super::fault::{ClusterProblem, Fault, FaultKind, Instead, MbarrierProblem, Thread, WarpProblem};
 use super::known::Lesson;
-use super::lanes::{Answer, Call, Meeting, Operation, Warp};
+use super::lanes::{Answer, Call, Meeting, Operation};
 use super::launch::Launch;
 use super::mbarriers::{self, Mbarriers, Waiter};
 use super::memory::{Memory, Violation};
-use super::order::{Actor, LANES, lanes};
+use super::order::{Actor, Cluster, LANES, lanes};
 use super::random::Random;
-use super::shadow::{Other, Reason};
+use super::shadow::{Access, Other, Reason};
 use super::shared::Shared;
 
 std::thread_local! {
@@ -65,54 +66,23 @@ pub(super) enum Onward {
     Waits,
 }
 
-#[derive(Clone, Copy)]
-enum Status {
-    /// Running or about to.
-    Ready,
-    AtBarrier(&'static Location<'static>),
-    AtNamedBarrier(&'static Location<'static>),
-    AtMbarrier(&'static Location<'static>),
-    AtWarp(&'static Location<'static>),
-    Returned,
-}
-
-/// A thread of the running block.
-#[derive(Clone, Copy)]
-struct Member {
-    status: Status,
-    give_way: *const GiveWay,
-    steps: u64,
-    /// What the last operation of the warp yielded.
-    answer: Answer,
-}
-
-impl Member {
-    const NEW: Self = Self { status: Status::Ready, give_way: ptr::null(), steps: 0, answer: [0; 4] };
-}
-
 pub(super) struct State {
     kernel: String,
     launch: Launch,
     pub(super) memory: Memory,
-    pub(super) shared: Shared,
-    /// The running block's number.
-    block: u32,
-    block_idx: Dim3,
+    /// The running block.
+    block: Block,
+    /// The other blocks of its cluster.
+    parked: Vec<Block>,
+    cluster: Cluster,
+    /// The ranks of the blocks that have still to run before the cluster's barrier can open.
+    turns: VecDeque<u32>,
     /// Barriers that blocks have passed so far.
     epoch: u32,
     /// The running thread's number in its block.
     current: u32,
     /// Where the threads of a block are, by number.
     positions: Vec<Dim3>,
-    members: Vec<Member>,
-    /// The asynchronous copies of each thread.
-    copies: Vec<Copies>,
-    /// The threads that are ready to run.
-    ready: VecDeque<u32>,
-    unfinished: u32,
-    warps: Vec<Warp>,
-    barriers: Barriers,
-    mbarriers: Mbarriers,
     /// Whether the launch has used a named or a memory barrier: until then nobody keeps books for them.
     uses_barriers: bool,
     random: Option<Random>,
@@ -122,62 +92,83 @@ pub(super) struct State {
 impl State {
     /// A launch with that many threads in each block.
     pub(super) fn new(kernel: &str, launch: &Launch, threads: u32, memory: Memory) -> Self {
-        let warps = (0..threads).step_by(LANES).map(|first| Warp::new(threads - first));
         Self {
             kernel: kernel.to_owned(),
             launch: launch.clone(),
             memory,
-            shared: Shared::new(launch.shared_bytes),
-            block: 0,
-            block_idx: Dim3::ORIGIN,
+            block: Block::new(launch, 0, threads),
+            parked: (1..launch.cluster).map(|rank| Block::new(launch, rank, threads)).collect(),
+            cluster: Cluster { blocks: launch.cluster, since: 0 },
+            turns: VecDeque::new(),
             epoch: 0,
             current: 0,
             positions: (0..threads).map(|thread| launch.block.position(thread)).collect(),
-            members: vec![Member::NEW; threads as usize],
-            copies: (0..threads).map(|_| Copies::default()).collect(),
-            ready: VecDeque::new(),
-            unfinished: 0,
-            warps: warps.collect(),
-            barriers: Barriers::NEW,
-            mbarriers: Mbarriers::default(),
             uses_barriers: false,
             random: launch.seed.map(Random::new),
             fault: None,
         }
     }
 
-    pub(super) fn block_order(&mut self, blocks: u32) -> Vec<u32> {
+    /// The order in which so many clusters run, or blocks of one.
+    pub(super) fn order(&mut self, count: u32) -> Vec<u32> {
         match &mut self.random {
-            Some(random) => random.permutation(blocks),
-            None => (0..blocks).collect(),
+            Some(random) => random.permutation(count),
+            None => (0..count).collect(),
         }
     }
 
-    pub(super) fn begin_block(&mut self, block: u32) {
-        self.block = block;
-        self.block_idx = self.launch.grid.position(block);
-        self.shared.begin_block();
-        self.members.fill(Member::NEW);
-        self.copies.iter_mut().for_each(Copies::forget);
-        self.unfinished = self.members.len() as u32;
-        self.ready.extend(0..self.unfinished);
-        if self.uses_barriers {
-            self.barriers = Barriers::NEW;
-            self.mbarriers = Mbarriers::default();
-            self.forget_known();
-        }
+    /// The blocks of the cluster, in no order.
+    fn blocks(&mut self) -> impl Iterator<Item = &mut Block> {
+        iter::once(&mut self.block).chain(&mut self.parked)
     }
 
-    /// In a new epoch, nothing needs to be known about other warps.
-    fn forget_known(&mut self) {
-        self.warps.iter_mut().for_each(|warp| warp.clock.forget_known());
+    /// The cluster of that number begins, and all its blocks do.
+    pub(super) fn begin_cluster(&mut self, cluster: u32) {
+        let (blocks, grid, uses_barriers) = (self.cluster.blocks, self.launch.grid, self.uses_barriers);
+        for block in self.blocks() {
+            let number = cluster * blocks + block.rank;
+            block.begin(number, grid.position(number), uses_barriers);
+        }
+        self.cluster.since = 0;
+        self.turns = self.order(blocks).into();
+    }
+
+    /// Chooses the block of the cluster that runs next, by its rank: none when all have ended.
+    pub(super) fn next_block(&mut self) -> Option<u32> {
+        if self.turns.is_empty() && self.open_cluster() {
+            self.turns = self.order(self.cluster.blocks).into();
+        }
+        let rank = self.turns.pop_front()?;
+        if let Some(next) = self.parked.iter_mut().find(|block| block.rank == rank) {
+            mem::swap(&mut self.block, next);
+        }
+        Some(rank)
+    }
+
+    /// When each block of the cluster has ended or waits for the others: those that wait go on. Yields whether there were
+    /// any.
+    fn open_cluster(&mut self) -> bool {
+        let mut opened = false;
+        for block in self.blocks().filter(|block| !block.has_ended()) {
+            opened |= block.release(|status| matches!(status, Status::AtCluster(_)));
+            block.visit = None;
+        }
+        if opened {
+            self.epoch += 1;
+            self.cluster.since = self.epoch;
+            if self.uses_barriers {
+                self.blocks().for_each(Block::forget_known);
+            }
+        }
+        opened
     }
 
     /// Chooses the thread that runs next.
     pub(super) fn next(&mut self) -> Option<u32> {
+        let ready = &mut self.block.ready;
         let next = match &mut self.random {
-            Some(random) if !self.ready.is_empty() => self.ready.swap_remove_back(random.below(self.ready.len())),
-            _ => self.ready.pop_front(),
+            Some(random) if !ready.is_empty() => ready.swap_remove_back(random.below(ready.len())),
+            _ => ready.pop_front(),
         };
         self.current = next?;
         next
@@ -185,13 +176,13 @@ impl State {
 
     /// The running thread has started.
     pub(super) fn started(&mut self, give_way: &GiveWay) {
-        self.members[self.current as usize].give_way = give_way;
+        self.block.members[self.current as usize].give_way = give_way;
     }
 
     /// The running thread has returned.
     pub(super) fn returned(&mut self) {
-        self.members[self.current as usize].status = Status::Returned;
-        self.unfinished -= 1;
+        self.block.members[self.current as usize].status = Status::Returned;
+        self.block.unfinished -= 1;
     }
 
     /// The running thread has panicked, or stopped because of a fault that is known already.
@@ -210,7 +201,7 @@ impl State {
     }
 
     pub(super) fn block_idx(&self) -> Dim3 {
-        self.block_idx
+        self.block.idx
     }
 
     pub(super) fn block_dim(&self) -> Dim3 {
@@ -227,7 +218,7 @@ impl State {
 
     /// The way for the running thread to give way.
     pub(super) fn give_way(&self) -> *const GiveWay {
-        self.members[self.current as usize].give_way
+        self.block.members[self.current as usize].give_way
     }
 
     /// The running thread does something that may be a mistake.
@@ -244,7 +235,7 @@ impl State {
     }
 
     fn count_step(&mut self) -> Result<(), Violation> {
-        let steps = &mut self.members[self.current as usize].steps;
+        let steps = &mut self.block.members[self.current as usize].steps;
         *steps += 1;
         let limit = self.launch.step_limit;
         if *steps > limit { Err(FaultKind::StepLimit { steps: limit }.into()) } else { Ok(()) }
@@ -254,14 +245,19 @@ impl State {
     pub(super) fn preempt(&mut self) -> bool {
         let preempted = self.random.as_mut().is_some_and(|random| random.below(PREEMPTION) == 0);
         if preempted {
-            self.ready.push_back(self.current);
+            self.block.ready.push_back(self.current);
         }
         preempted
     }
 
     /// The running thread comes to the barrier of its block.
     pub(super) fn wait_at_barrier(&mut self, location: &'static Location<'static>) {
-        self.members[self.current as usize].status = Status::AtBarrier(location);
+        self.block.members[self.current as usize].status = Status::AtBarrier(location);
+    }
+
+    /// The running thread comes to the barrier of its cluster.
+    pub(super) fn wait_at_cluster(&mut self, location: &'static Location<'static>) {
+        self.block.members[self.current as usize].status = Status::AtCluster(location);
     }
 
     /// The running thread comes to an operation of its warp. Yields the outcome if it is the last to come.
@@ -271,13 +267,13 @@ impl State {
         offer: [u32; WORDS],
     ) -> Result<Option<Answer>, FaultKind> {
         let (warp, lane) = (self.current as usize / LANES, self.lane());
-        let Some(meeting) = self.warps[warp].arrive(lane, call, offer)? else {
-            self.members[self.current as usize].status = Status::AtWarp(call.location);
+        let Some(meeting) = self.block.warps[warp].arrive(lane, call, offer)? else {
+            self.block.members[self.current as usize].status = Status::AtWarp(call.location);
             return Ok(None);
         };
         self.release_lanes(warp, &meeting);
         let answer = meeting.answer(lane as usize);
-        self.warps[warp].end(meeting);
+        self.block.warps[warp].end(meeting);
         Ok(Some(answer))
     }
 
@@ -296,21 +292,22 @@ impl State {
         Barriers::check(barrier, threads).map_err(fault)?;
         self.uses_barriers = true;
         let (warp, lane) = (self.current as usize / LANES, self.lane());
-        let call = Call { operation, mask: self.warps[warp].lanes, location };
-        let Some(meeting) = self.warps[warp].arrive(lane, call, [])? else {
-            self.members[self.current as usize].status = Status::AtWarp(location);
+        let call = Call { operation, mask: self.block.warps[warp].lanes, location };
+        let Some(meeting) = self.block.warps[warp].arrive(lane, call, [])? else {
+            self.block.members[self.current as usize].status = Status::AtWarp(location);
             return Ok(Onward::Waits);
         };
-        let opened = self.barriers.come(barrier, threads, warp, &self.warps[warp].clock, waits).map_err(fault)?;
+        let clock = &self.block.warps[warp].clock;
+        let opened = self.block.barriers.come(barrier, threads, warp, clock, waits).map_err(fault)?;
         let stays = waits.is_some() && opened.is_none();
         if stays {
             for lane in lanes(call.mask) {
-                self.members[warp * LANES + lane].status = Status::AtNamedBarrier(location);
+                self.block.members[warp * LANES + lane].status = Status::AtNamedBarrier(location);
             }
         } else {
             self.release_lanes(warp, &meeting);
         }
-        self.warps[warp].end(meeting);
+        self.block.warps[warp].end(meeting);
         if let Some(gathering) = opened {
             self.open_named(&gathering);
         }
@@ -321,13 +318,13 @@ impl State {
     fn open_named(&mut self, gathering: &Gathering) {
         let mut lesson = Lesson::new(gathering.known.clone());
         for warp in lanes(gathering.waiting) {
-            self.warps[warp].clock.learn(&mut lesson);
-            for lane in lanes(self.warps[warp].lanes) {
+            self.block.warps[warp].clock.learn(&mut lesson);
+            for lane in lanes(self.block.warps[warp].lanes) {
                 let thread = warp * LANES + lane;
-                let member = &mut self.members[thread];
+                let member = &mut self.block.members[thread];
                 if matches!(member.status, Status::AtNamedBarrier(_)) {
                     member.status = Status::Ready;
-                    self.ready.push_back(thread as u32);
+                    self.block.ready.push_back(thread as u32);
                 }
             }
         }
@@ -337,25 +334,44 @@ impl State {
         for lane in lanes(meeting.call.mask) {
             let thread = warp * LANES + lane;
             if thread as u32 != self.current {
-                let member = &mut self.members[thread];
+                let member = &mut self.block.members[thread];
                 member.status = Status::Ready;
                 member.answer = meeting.answer(lane);
-                self.ready.push_back(thread as u32);
+                self.block.ready.push_back(thread as u32);
             }
         }
     }
 
     /// What the operation of the warp yielded that the running thread waited for.
     pub(super) fn answer(&self) -> Answer {
-        self.members[self.current as usize].answer
+        self.block.members[self.current as usize].answer
+    }
+
+    /// The address of a static array, which exists from now on.
+    pub(super) fn shared_array(&mut self, name: &'static str, bytes: usize, align: usize) -> Result<u32, FaultKind> {
+        if let Some(address) = self.block.shared.known_array(name) {
+            return Ok(address);
+        }
+        // It has the same address in all blocks.
+        self.parked.iter_mut().try_for_each(|block| block.shared.place_array(name, bytes, align).map(drop))?;
+        self.block.shared.place_array(name, bytes, align)
     }
 
     /// The memories, and the running thread as the one who accesses them.
+    #[inline]
     pub(super) fn memories(&mut self) -> (&mut Memory, &mut Shared, Actor<'_>) {
+        let (memory, shared, _, actor) = self.all_memories();
+        (memory, shared, actor)
+    }
+
+    /// [`memories`](Self::memories), with the other blocks of the cluster.
+    #[inline]
+    fn all_memories(&mut self) -> (&mut Memory, &mut Shared, &mut [Block], Actor<'_>) {
         let (warp, lane) = (self.current as usize / LANES, self.current as usize % LANES);
-        let clock = &self.warps[warp].clock;
+        let clock = &self.block.warps[warp].clock;
         let actor = Actor {
-            block: self.block + 1,
+            block: self.block.number + 1,
+            cluster: &self.cluster,
             epoch: self.epoch,
             warp: warp as u8,
             lane: lane as u8,
@@ -363,29 +379,57 @@ impl State {
             heard: &clock.heard[lane],
             known: self.uses_barriers.then_some(&clock.known[lane]),
         };
-        (&mut self.memory, &mut self.shared, actor)
+        (&mut self.memory, &mut self.block.shared, &mut self.parked, actor)
+    }
+
+    /// Checks an access to the shared memory of the cluster's block of that rank, and yields the bytes to make it with.
+    pub(super) fn access_in_cluster(
+        &mut self,
+        access: Access,
+        address: u32,
+        bytes: usize,
+        rank: u32,
+        location: &'static Location<'static>,
+    ) -> Result<&mut [u8], Violation> {
+        if rank == self.block.rank {
+            let (_, shared, actor) = self.memories();
+            return shared.access(access, &actor, address, bytes);
+        }
+        let visit = Visit { visitor: self.thread(self.current), location };
+        let (_, _, parked, actor) = self.all_memories();
+        let fault = |problem| FaultKind::Cluster { rank, problem };
+        let absent = || fault(ClusterProblem::NoSuchBlock { blocks: actor.cluster.blocks });
+        let there = parked.iter_mut().find(|block| block.rank == rank).ok_or_else(absent)?;
+        if !actor.cluster.has_begun() {
+            return Err(fault(ClusterProblem::NotBegun).into());
+        }
+        if there.has_ended() {
+            return Err(fault(ClusterProblem::Ended).into());
+        }
+        there.visit = Some(visit);
+        there.shared.access(access, &actor, address, bytes)
     }
 
     /// The running thread starts a copy of these words to shared memory.
     pub(super) fn start_copy(&mut self, target: u32, words: &[u32]) -> Result<(), Violation> {
         let (_, shared, actor) = self.memories();
         let target = shared.reserve(&actor, target, size_of_val(words))?;
-        self.copies[self.current as usize].start(target, words);
+        self.block.copies[self.current as usize].start(target, words);
         Ok(())
     }
 
     /// The running thread closes a group of copies.
     pub(super) fn commit_copies(&mut self) {
-        self.copies[self.current as usize].commit();
+        self.block.copies[self.current as usize].commit();
     }
 
     /// The running thread's groups of copies are complete, all but the `pending` newest ones.
     pub(super) fn complete_copies(&mut self, pending: u32) {
         let current = self.current as usize;
-        let mut copies = core::mem::take(&mut self.copies[current]);
+        let mut copies = mem::take(&mut self.block.copies[current]);
         let (_, shared, actor) = self.memories();
         copies.complete(pending, |target, words| shared.fill(&actor, target, bytemuck::cast_slice(words)));
-        self.copies[current] = copies;
+        self.block.copies[current] = copies;
     }
 
     /// The running thread makes a memory barrier.
@@ -393,15 +437,15 @@ impl State {
         self.uses_barriers = true;
         let (_, shared, actor) = self.memories();
         shared.make_barrier(&actor, address)?;
-        self.mbarriers.make(address, arrivals).map_err(|problem| self.mbarrier_fault(address, problem))
+        self.block.mbarriers.make(address, arrivals).map_err(|problem| self.mbarrier_fault(address, problem))
     }
 
     /// The running thread comes to a memory barrier, and announces so many bytes.
     pub(super) fn arrive_mbarrier(&mut self, address: u32, bytes: u32) -> Result<(), Violation> {
         let number = self.mbarrier(address)?;
         let (warp, lane) = (self.current as usize / LANES, self.current as usize % LANES);
-        let barrier = self.mbarriers.get(number);
-        self.warps[warp].clock.release_lane(warp, lane, &mut barrier.arrived);
+        let barrier = self.block.mbarriers.get(number);
+        self.block.warps[warp].clock.release_lane(warp, lane, &mut barrier.arrived);
         barrier.arrive(bytes).map_err(|problem| self.mbarrier_fault(address, problem))?;
         self.turn(number);
         Ok(())
@@ -410,8 +454,8 @@ impl State {
     /// The running thread's copies come to a memory barrier. What else the thread did does not.
     pub(super) fn arrive_mbarrier_after_copies(&mut self, address: u32) -> Result<(), Violation> {
         let number = self.mbarrier(address)?;
-        let barrier = self.mbarriers.get(number);
-        barrier.take(self.current, self.copies[self.current as usize].hand_over());
+        let barrier = self.block.mbarriers.get(number);
+        barrier.take(self.current, self.block.copies[self.current as usize].hand_over());
         barrier.arrive(0).map_err(|problem| self.mbarrier_fault(address, problem))?;
         self.turn(number);
         Ok(())
@@ -421,14 +465,14 @@ impl State {
     pub(super) fn start_bulk_copy(&mut self, number: usize, target: u32, words: &[u32]) -> Result<(), Violation> {
         let (_, shared, actor) = self.memories();
         let target = shared.reserve(&actor, target, size_of_val(words))?;
-        self.mbarriers.get(number).take(self.current, [Pending::new(target, words)]);
+        self.block.mbarriers.get(number).take(self.current, [Pending::new(target, words)]);
         Ok(())
     }
 
     /// A bulk copy of the running thread has brought so many bytes, for what a memory barrier counts: nobody may touch them
     /// before somebody has seen the phase complete.
     pub(super) fn finish_bulk_copy(&mut self, number: usize, bytes: u32) -> Result<(), Violation> {
-        let barrier = self.mbarriers.get(number);
+        let barrier = self.block.mbarriers.get(number);
         let address = barrier.address;
         barrier.count_bytes(-i64::from(bytes)).map_err(|problem| self.mbarrier_fault(address, problem))?;
         self.turn(number);
@@ -447,10 +491,10 @@ impl State {
             return Err(self.mbarrier_fault(address, MbarrierProblem::NoSuchParity { parity }));
         }
         let thread = self.current;
-        let barrier = self.mbarriers.get(number);
+        let barrier = self.block.mbarriers.get(number);
         if !barrier.is_complete(parity) {
             barrier.wait(Waiter { thread, location });
-            self.members[thread as usize].status = Status::AtMbarrier(location);
+            self.block.members[thread as usize].status = Status::AtMbarrier(location);
             return Ok(Onward::Waits);
         }
         self.see_complete(number, thread);
@@ -459,7 +503,7 @@ impl State {
 
     /// The number of the memory barrier at an address, which the running thread is about to use.
     pub(super) fn mbarrier(&mut self, address: u32) -> Result<usize, Violation> {
-        let number = self.mbarriers.number(address).map_err(|problem| self.mbarrier_fault(address, problem))?;
+        let number = self.block.mbarriers.number(address).map_err(|problem| self.mbarrier_fault(address, problem))?;
         let (_, shared, actor) = self.memories();
         shared.use_barrier(&actor, address)?;
         Ok(number)
@@ -468,7 +512,7 @@ impl State {
     /// What is wrong with a memory barrier, or with the place where it is to be.
     #[cold]
     fn mbarrier_fault(&self, address: u32, problem: MbarrierProblem) -> Violation {
-        match self.shared.barrier_place(address) {
+        match self.block.shared.barrier_place(address) {
             Ok(place) => FaultKind::Mbarrier { place, problem }.into(),
             Err(violation) => violation,
         }
@@ -476,11 +520,11 @@ impl State {
 
     /// If the phase of a memory barrier is complete, those that wait for it go on.
     fn turn(&mut self, number: usize) {
-        let (copies, lane) = (self.warps.len(), Mbarriers::lane(number));
-        let Some(waiters) = self.mbarriers.get(number).turn(copies, lane) else { return };
+        let (copies, lane) = (self.block.warps.len(), Mbarriers::lane(number));
+        let Some(waiters) = self.block.mbarriers.get(number).turn(copies, lane) else { return };
         for Waiter { thread, .. } in waiters {
-            self.members[thread as usize].status = Status::Ready;
-            self.ready.push_back(thread);
+            self.block.members[thread as usize].status = Status::Ready;
+            self.block.ready.push_back(thread);
             self.see_complete(number, thread);
         }
     }
@@ -489,51 +533,57 @@ impl State {
     /// made: by an actor beyond all threads, whom those know of that have waited.
     fn see_complete(&mut self, number: usize, thread: u32) {
         let (warp, lane) = (thread as usize / LANES, thread as usize % LANES);
-        let copies = self.warps.len();
-        let barrier = self.mbarriers.get(number);
+        let copies = self.block.warps.len();
+        let barrier = self.block.mbarriers.get(number);
         if let Some((time, landed)) = barrier.land() {
             let known = barrier.lesson.content();
             let heard = known.of_warp(copies);
             let lane = Mbarriers::lane(number) as u8;
-            let (block, epoch, warp) = (self.block + 1, self.epoch, copies as u8);
-            let actor = Actor { block, epoch, warp, lane, time, heard, known: Some(known) };
+            let (block, epoch, warp) = (self.block.number + 1, self.epoch, copies as u8);
+            let actor = Actor { block, cluster: &self.cluster, epoch, warp, lane, time, heard, known: Some(known) };
             for copy in &landed {
-                self.shared.fill(&actor, copy.target(), bytemuck::cast_slice(copy.words()));
+                self.block.shared.fill(&actor, copy.target(), bytemuck::cast_slice(copy.words()));
             }
             barrier.reuse(landed);
         }
-        self.warps[warp].clock.learn_lane(warp, lane, &mut barrier.lesson);
+        self.block.warps[warp].clock.learn_lane(warp, lane, &mut barrier.lesson);
     }
 
-    /// When no thread is ready: opens the barrier that all wait at. Yields whether the block has ended.
+    /// When no thread of the block is ready: opens the barrier that all wait at. Yields whether the block's turn is over,
+    /// because it has ended or waits for the others of its cluster.
     pub(super) fn settle(&mut self) -> Result<bool, Stop> {
-        if self.unfinished == 0 {
+        if self.block.has_ended() {
+            self.check_visit()?;
             return Ok(true);
         }
         self.check_warps()?;
         self.check_mbarriers()?;
         self.check_named_barriers()?;
         self.check_barrier()?;
-        self.epoch += 1;
-        if self.uses_barriers {
-            self.forget_known();
-        }
-        for (thread, member) in self.members.iter_mut().enumerate() {
-            if matches!(member.status, Status::AtBarrier(_)) {
-                member.status = Status::Ready;
-                self.ready.push_back(thread as u32);
+        let opened = self.block.release(|status| matches!(status, Status::AtBarrier(_)));
+        if opened {
+            self.epoch += 1;
+            if self.uses_barriers {
+                self.block.forget_known();
             }
         }
-        Ok(false)
+        Ok(!opened)
+    }
+
+    /// The block has ended: nothing orders that after an access from another block since the cluster's barrier opened.
+    fn check_visit(&mut self) -> Result<(), Stop> {
+        let Some(Visit { visitor, location }) = self.block.visit else { return Ok(()) };
+        let kind = FaultKind::Cluster { rank: self.block.rank, problem: ClusterProblem::Ended };
+        Err(self.record_of(visitor, Some(location), kind))
     }
 
     /// With no thread ready, an operation of a warp that still waits for lanes waits for ever: if these wait at a memory
     /// barrier, because of that.
     fn check_warps(&mut self) -> Result<(), Stop> {
-        let at_mbarrier = |thread: usize| matches!(self.members[thread].status, Status::AtMbarrier(_));
+        let at_mbarrier = |thread: usize| matches!(self.block.members[thread].status, Status::AtMbarrier(_));
         let is_cause =
             |warp: usize, meeting: &Meeting| !lanes(meeting.missing()).any(|lane| at_mbarrier(warp * LANES + lane));
-        let mut stuck = self.warps.iter().enumerate().flat_map(|(warp, state)| {
+        let mut stuck = self.block.warps.iter().enumerate().flat_map(|(warp, state)| {
             let waiting = state.waiting().iter();
             waiting.map(move |meeting| (warp, meeting))
         });
@@ -548,7 +598,7 @@ impl State {
 
     /// With no thread ready, the phase of a memory barrier that somebody waits for is never complete.
     fn check_mbarriers(&mut self) -> Result<(), Stop> {
-        let Some(mbarriers::Stuck { address, thread, location, problem }) = self.mbarriers.stuck() else {
+        let Some(mbarriers::Stuck { address, thread, location, problem }) = self.block.mbarriers.stuck() else {
             return Ok(());
         };
         let kind = self.explain(self.mbarrier_fault(address, problem));
@@ -557,14 +607,14 @@ impl State {
 
     /// With no thread ready, a named barrier that somebody waits at stays closed for ever.
     fn check_named_barriers(&mut self) -> Result<(), Stop> {
-        let Some(Stuck { barrier, warp, location, problem }) = self.barriers.stuck() else { return Ok(()) };
+        let Some(Stuck { barrier, warp, location, problem }) = self.block.barriers.stuck() else { return Ok(()) };
         Err(self.record(warp * LANES as u32, location, FaultKind::NamedBarrier { barrier, problem }))
     }
 
-    /// With no thread ready and none at an operation of its warp or another barrier, all that have not returned wait at that
-    /// of the block.
+    /// With no thread ready and none at an operation of its warp or another barrier of the block, all that have not returned
+    /// wait at that of the whole block, or all at that of the cluster.
     fn check_barrier(&mut self) -> Result<(), Stop> {
-        let statuses = || self.members.iter().map(|member| member.status).enumerate();
+        let statuses = || self.block.members.iter().map(|member| member.status).enumerate();
         let waiting = statuses().find_map(|(thread, status)| match status {
             Status::AtBarrier(location) => Some((thread as u32, location)),
             _ => None,
@@ -573,7 +623,11 @@ impl State {
         let absent = statuses().find(|(_, status)| match status {
             Status::AtBarrier(location) => *location != here,
             Status::Returned => !self.launch.barriers_without_returned,
-            Status::AtNamedBarrier(_) | Status::AtMbarrier(_) | Status::AtWarp(_) | Status::Ready => true,
+            Status::AtNamedBarrier(_)
+            | Status::AtMbarrier(_)
+            | Status::AtWarp(_)
+            | Status::AtCluster(_)
+            | Status::Ready => true,
         });
         let Some((absent, _)) = absent else { return Ok(()) };
         let kind = FaultKind::Barrier { other: self.positions[absent], instead: self.instead(absent as u32) };
@@ -582,11 +636,12 @@ impl State {
 
     /// What a thread does that another one waits for in vain.
     fn instead(&self, thread: u32) -> Instead {
-        match self.members[thread as usize].status {
+        match self.block.members[thread as usize].status {
             Status::AtBarrier(location)
             | Status::AtNamedBarrier(location)
             | Status::AtMbarrier(location)
-            | Status::AtWarp(location) => Instead::Waits(location),
+            | Status::AtWarp(location)
+            | Status::AtCluster(location) => Instead::Waits(location),
             Status::Returned | Status::Ready => Instead::Returned,
         }
     }
@@ -605,7 +660,7 @@ impl State {
             Reason::Barrier => FaultKind::Mbarrier { place, problem: MbarrierProblem::Accessed { access } },
             Reason::Race { earlier, other } => {
                 let (other_block, other_thread) = match other {
-                    Other::Thread(thread) => (self.block_idx, Some(self.positions[self.cause(thread)])),
+                    Other::Thread(thread) => (self.block.idx, Some(self.positions[self.cause(thread)])),
                     Other::Block(block) => (self.launch.grid.position(block), None),
                 };
                 FaultKind::Race { access, earlier, other_thread, other_block, place }
@@ -615,13 +670,22 @@ impl State {
 
     /// The thread that stands for an actor: for the copies of a memory barrier, one that has started some.
     fn cause(&self, thread: u32) -> usize {
-        let lane = (thread as usize).checked_sub(self.warps.len() * LANES);
-        lane.and_then(|lane| self.mbarriers.copier(lane)).unwrap_or(thread) as usize
+        let lane = (thread as usize).checked_sub(self.block.warps.len() * LANES);
+        lane.and_then(|lane| self.block.mbarriers.copier(lane)).unwrap_or(thread) as usize
+    }
+
+    /// The thread of that number of the running block.
+    fn thread(&self, thread: u32) -> Thread {
+        Thread { block: self.block.idx, thread: self.positions[thread as usize] }
+    }
+
+    /// Takes down the fault of a thread of the running block, which ends the launch.
+    fn record(&mut self, thread: u32, location: Option<&'static Location<'static>>, kind: FaultKind) -> Stop {
+        self.record_of(self.thread(thread), location, kind)
     }
 
     /// Takes down the fault that ends the launch.
-    fn record(&mut self, thread: u32, location: Option<&'static Location<'static>>, kind: FaultKind) -> Stop {
-        let thread = Thread { block: self.block_idx, thread: self.positions[thread as usize] };
+    fn record_of(&mut self, thread: Thread, location: Option<&'static Location<'static>>, kind: FaultKind) -> Stop {
         let fault = Fault { kernel: self.kernel.clone(), thread: Some(thread), location, kind };
         self.fault.get_or_insert(Box::new(fault));
         Stop

@@ -35,6 +35,9 @@ const COLUMN_STRIDE: u32 = 256 / 16;
 /// In the descriptor's lower half, above the address: four channels further on are 128 bytes.
 const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 
+/// The part of an address in shared memory that says where it lies there: in a cluster, the upper part says which block's it is.
+const WITHIN_BLOCK: u32 = 0x3_ffff;
+
 /// The product so far, in registers: number `part` of eight columns, `block`, of a slot is `sum{slot}_{block}_{part}`.
 ///
 /// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
@@ -52,7 +55,7 @@ impl Weights {
     /// The slab that begins at an address.
     #[inline(always)]
     pub(crate) fn at(address: SharedPtr<u8>) -> Self {
-        Self(address.address() / 16 + CHANNEL_STRIDE)
+        Self((address.address() & WITHIN_BLOCK) / 16 + CHANNEL_STRIDE)
     }
 
     /// The slab that many times 16 bytes further on, found once for all lanes: the compiler then keeps it in a register for the warp,

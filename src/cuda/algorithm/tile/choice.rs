@@ -27,7 +27,7 @@ use crate::{
 const MOST_PRODUCTS: u128 = 1 << 19;
 
 /// Of how many layouts the conflicts over banks of shared memory are counted, which takes a while.
-const MOST_PROMISING: usize = 400;
+const MOST_PROMISING: usize = 1000;
 
 /// A layout that fits the device.
 #[derive(Clone)]
@@ -182,7 +182,6 @@ fn check(problem: &Problem<3>) -> Result<(), Unsupported> {
 fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let problem = &task.problem;
     let positions = region.extents.map(|extent| extent as usize);
-    let blocks = problem.in_channels_per_group().div_ceil(8);
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
@@ -192,9 +191,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
             let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
             for row_axis in (0..3).filter(|axis| joined_along.map_or(has_rows(axis), |joined| joined == *axis)) {
                 for &extents in &boxes {
-                    let blocks =
-                        [1, 2, 4].into_iter().filter(|&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
-                    cuts.extend(blocks.map(|stage_blocks| Cut {
+                    let cut = Cut {
                         variant,
                         phases: column_phases,
                         halves,
@@ -202,14 +199,39 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         row_axis,
                         joined_rows,
                         extents,
-                        stage_blocks: stage_blocks as u32,
+                        stage_blocks: 1,
+                        partners: 1,
                         may_copy_boxes: task.target.large_tiles,
-                    }));
+                    };
+                    cuts.extend(
+                        partners(task, *region, cut).flat_map(|partners| with_stages(task, Cut { partners, ..cut })),
+                    );
                 }
             }
         }
     }
     cuts
+}
+
+/// How many blocks may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can be. Where a problem is
+/// divided into regions, these fill the device together.
+fn partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = u32> {
+    let Task { problem, target, .. } = *task;
+    let positions: u128 = region.extents.iter().map(|&extent| u128::from(extent)).product();
+    let rows = positions * problem.batch() as u128 * problem.groups() as u128;
+    let tiles = rows.div_ceil(u128::from(tile::ROWS * cut.rows()));
+    (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
+        let has_blocks = problem.in_channels_per_group().is_multiple_of(8 * partners as usize);
+        let are_few = tiles <= u128::from(target.most_jobs_of(partners));
+        partners == 1 || region.is_whole() && cut.variant.has_partners() && has_blocks && are_few
+    })
+}
+
+/// A cut with each number of channels that a stage may have.
+fn with_stages(task: &Task, cut: Cut) -> impl Iterator<Item = Cut> {
+    let blocks = cut.in_channels(&task.problem).div_ceil(8) as u32;
+    let stage_blocks = [1, 2, 4].into_iter().filter(move |&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
+    stage_blocks.map(move |stage_blocks| Cut { stage_blocks, ..cut })
 }
 
 /// How the columns of a kernel may be used: see [`Cut`].

@@ -72,6 +72,12 @@ const CHUNK_LATENCY: f64 = 350.0;
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1000.0;
 
+/// Cycles that partners wait for each other.
+const PARTNERS_LATENCY: f64 = 4000.0;
+
+/// Bytes per cycle that a multiprocessor gets from the shared memory of others.
+const PARTNER_BYTES: f64 = 14.0;
+
 /// What a team does in one stage, on average over the passes.
 struct Work {
     /// Slabs, each of which is multiplied for every row.
@@ -229,6 +235,13 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     }
 }
 
+/// Cycles that partners take to add up their products.
+fn add_up(layout: &Layout) -> f64 {
+    let partners = f64::from(layout.cut.partners);
+    let bytes = f64::from(layout.products_bytes());
+    if layout.cut.partners > 1 { PARTNERS_LATENCY + bytes * (partners - 1.0) / partners / PARTNER_BYTES } else { 0.0 }
+}
+
 /// Cycles that a layout is estimated to take, if conflicts prolong loads that much; `None` if it does not fit.
 pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let problem = &task.problem;
@@ -238,7 +251,10 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
     let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
     let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
     let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
-    if jobs >= 1 << 31 {
+    // Partners have one job, and a product.
+    let partners = layout.cut.partners;
+    let can_be_partners = jobs <= task.target.most_jobs_of(partners).into() && layout.all_passes_have_taps();
+    if jobs >= 1 << 31 || partners > 1 && !can_be_partners {
         return None;
     }
     let teams = f64::from(tile::TEAMS);
@@ -291,7 +307,7 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
         (stages * instructions + store.instructions) * teams + stages * instructions_of_fetch * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
-    let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>();
+    let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
     let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };

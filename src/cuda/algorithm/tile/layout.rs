@@ -66,6 +66,8 @@ pub(super) struct Cut {
     pub(super) extents: [u32; 4],
     /// Channels of a stage, divided by eight.
     pub(super) stage_blocks: u32,
+    /// Blocks that divide a group's input channels among them.
+    pub(super) partners: u32,
     /// Whether the device can copy boxes.
     pub(super) may_copy_boxes: bool,
 }
@@ -130,6 +132,8 @@ pub(super) struct Shared {
     pub(super) output_bytes: u32,
     /// Whether it is for boxes.
     pub(super) boxed: bool,
+    /// Where partners leave their products.
+    pub(super) products_start: u32,
     pub(super) total: u32,
 }
 
@@ -184,6 +188,11 @@ impl Cut {
             banks.into_iter().max().unwrap_or(1)
         };
         (0..tile::ROWS / 2).step_by(SERVED_TOGETHER as usize).map(wavefronts).sum()
+    }
+
+    /// Input channels that a block sums over: those of a group, or a share of them.
+    pub(super) fn in_channels(&self, problem: &Problem<3>) -> usize {
+        problem.in_channels_per_group() / self.partners as usize
     }
 
     /// How many positions of an axis a tile covers.
@@ -257,7 +266,7 @@ impl Layout {
             tile_channels,
             out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
-            stages: (problem.in_channels_per_group() as u32).div_ceil(8 * cut.stage_blocks),
+            stages: (cut.in_channels(problem) as u32).div_ceil(8 * cut.stage_blocks),
             line_phases,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
             has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
@@ -279,6 +288,11 @@ impl Layout {
     pub(super) fn fills_first(&self) -> bool {
         let written = |axis: usize| self.groups[axis].iter().map(|group| group.written.len()).sum::<usize>();
         (0..3).any(|axis| written(axis) < self.phases[axis].len())
+    }
+
+    /// Whether there is something to multiply in every pass.
+    pub(super) fn all_passes_have_taps(&self) -> bool {
+        self.groups.iter().all(|groups| groups.iter().all(|group| !group.computed.is_empty()))
     }
 
     /// The groups of a pass.
@@ -580,6 +594,12 @@ impl Layout {
         }
     }
 
+    /// Bytes of the product that a block leaves for its partners, if it has any.
+    pub(super) fn products_bytes(&self) -> u32 {
+        let Variant { columns, slots, .. } = *self.cut.variant;
+        if self.cut.partners > 1 { tile::product_bytes(columns / 8 * slots) } else { 0 }
+    }
+
     /// Shared memory for rings of some inputs and chunks of weights.
     fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], boxed: bool, chunk_slabs: u32) -> Option<Shared> {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
@@ -599,7 +619,11 @@ impl Layout {
         } else {
             staged_bytes
         };
-        let total = output_start.checked_add(tile::TEAMS * output_bytes)?;
+        let output_end = output_start.checked_add(tile::TEAMS * output_bytes)?;
+        // Where the rings were, if there is enough room.
+        let products_bytes = self.products_bytes();
+        let products_start = if products_bytes <= lines_start - input_start { input_start } else { align(output_end)? };
+        let total = output_end.max(products_start.checked_add(products_bytes)?);
         Some(Shared {
             input_ring,
             weight_ring,
@@ -612,6 +636,7 @@ impl Layout {
             output_start,
             output_bytes,
             boxed,
+            products_start,
             total,
         })
     }
@@ -639,7 +664,10 @@ impl fmt::Display for Layout {
             write!(f, " close together")?;
         }
         write!(f, ", {} channels at a time", 8 * stage_blocks)?;
-        if self.in_boxes { write!(f, ", in boxes") } else { Ok(()) }
+        if self.in_boxes {
+            write!(f, ", in boxes")?;
+        }
+        if self.cut.partners > 1 { write!(f, ", by {} partners", self.cut.partners) } else { Ok(()) }
     }
 }
 
@@ -673,8 +701,9 @@ fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
 fn has_whole_boxes(problem: &Problem<3>, cut: &Cut) -> bool {
-    let whole_stages = problem.in_channels_per_group().is_multiple_of(8 * cut.stage_blocks as usize);
-    problem.input_shape().len() > 0 && (problem.groups() == 1 || whole_stages)
+    let shares = problem.groups() * cut.partners as usize;
+    let whole_stages = cut.in_channels(problem).is_multiple_of(8 * cut.stage_blocks as usize);
+    problem.input_shape().len() > 0 && (shares == 1 || whole_stages)
 }
 
 /// The extents z, y and x of a box that holds at least as much of each sample, whose channels lie 8 or 24 words modulo 32 apart (see
@@ -718,6 +747,7 @@ mod tests {
             joined_rows: 1,
             extents,
             stage_blocks: 1,
+            partners: 1,
             may_copy_boxes: true,
         }
     }

@@ -127,14 +127,16 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
 fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
     let Part { layout, tables, cycles } = &parts[number];
     let all_cycles: f64 = parts.iter().map(|part| part.cycles).sum();
+    let partners = layout.cut.partners;
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     Launch {
         kernel: layout.cut.variant.kernel,
-        blocks: workers,
+        blocks: [partners, workers],
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         first_packed,
         gains_from_constants: *cycles >= COMPILED * all_cycles,
+        cluster: partners,
         // Parts write different elements, and need nothing of each other.
         beside: number > 0 && task.target.large_tiles,
         arguments: vec![

@@ -41,6 +41,11 @@ impl Region {
         Self { first: [0; 3], extents, is_last: [true; 3] }
     }
 
+    /// Whether there are no other regions.
+    pub(super) fn is_whole(&self) -> bool {
+        self.first == [0; 3] && self.is_last == [true; 3]
+    }
+
     /// The region up to a multiple along an axis, and what is beyond, if that is little.
     fn divided(&self, axis: usize) -> Option<[Self; 2]> {
         let beyond = self.extents[axis] % MULTIPLE;

@@ -146,7 +146,7 @@ impl Tables {
             input: axes.map(|axis| axis.input as u32),
             output: axes.map(|axis| axis.output as u32),
             stride: axes.map(|axis| axis.stride as u32),
-            in_per_group: problem.in_channels_per_group() as u32,
+            in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             pitch: layout.pitch,
             channel_words: layout.channel_words,
@@ -195,6 +195,8 @@ impl Tables {
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
             box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
+            partners: layout.cut.partners,
+            products_start: self.shared.products_start,
         }
     }
 
@@ -209,7 +211,7 @@ impl Tables {
             column_phases: Divisor::new(layout.cut.column_phases().into()),
             close_channels: layout.close_channels(),
             padding: 0,
-            in_per_group: problem.in_channels_per_group() as u32,
+            in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             stage_channels: 8 * layout.cut.stage_blocks,
             taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
@@ -225,7 +227,7 @@ impl Tables {
 
     /// Slabs of the packed weight.
     pub(super) fn packed_slabs(&self, problem: &Problem<3>, layout: &Layout) -> u64 {
-        let tiles = problem.groups() as u64 * u64::from(layout.channel_tiles);
+        let tiles = problem.groups() as u64 * u64::from(layout.cut.partners * layout.channel_tiles);
         tiles * u64::from(layout.stages) * u64::from(self.stage_slabs(layout))
     }
 }

@@ -124,6 +124,18 @@ impl Modules {
             }
         }
     }
+
+    /// How many clusters of two, four and eight blocks run at the same time, if each block takes the given shared memory. A cluster lies within a part of the
+    /// device, and parts differ, so there is not always one for so many multiprocessors. The context must be current.
+    pub(super) fn most_clusters(&self, shared_bytes: u32) -> Result<[u32; 3], CudaError> {
+        let probe = self.kernel(PROBE)?;
+        probe.allow_shared_bytes(shared_bytes)?;
+        let mut counts = [0; 3];
+        for (power, count) in (1..).zip(&mut counts) {
+            *count = probe.most_clusters(1 << power, shared_bytes)?;
+        }
+        Ok(counts)
+    }
 }
 
 impl Module {
@@ -246,20 +258,6 @@ impl Kernel {
             sys::cuLaunchKernel(self.raw, x, y, 1, threads, 1, 1, shared_bytes, stream, arguments, none)
         };
         check("cuLaunchKernel", result)
-    }
-}
-
-impl Modules {
-    /// How many clusters of two, four and eight blocks run at the same time, if each takes the given shared memory: where multiprocessors are missing, fewer
-    /// than these blocks have room for. The context must be current.
-    pub(super) fn most_clusters(&self, shared_bytes: u32) -> Result<[u32; 3], CudaError> {
-        let probe = self.kernel(PROBE)?;
-        probe.allow_shared_bytes(shared_bytes)?;
-        let mut counts = [0; 3];
-        for (power, count) in (1..).zip(&mut counts) {
-            *count = probe.most_clusters(1 << power, shared_bytes)?;
-        }
-        Ok(counts)
     }
 }
 

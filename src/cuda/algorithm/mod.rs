@@ -341,6 +341,13 @@ mod tests {
     }
 
     #[test]
+    fn jobs_of_partners_are_as_many_as_there_are_clusters() {
+        let most = |target: Target| [1, 2, 4, 8].map(|partners| target.most_jobs_of(partners));
+        assert_eq!(most(Target::EMULATED), [132, 66, 30, 15]);
+        assert_eq!(most(Target::EMULATED_ORDINARY), [40, 0, 0, 0]);
+    }
+
+    #[test]
     fn all_kernels_to_load_are_there() {
         for (capability, tensor_cores, large_tiles) in
             [((7, 0), false, false), ((8, 0), true, false), ((9, 0), true, true)]

@@ -87,9 +87,7 @@ fn integers_equal_the_oracle<const D: usize>(engine: &Engine) -> Result<Tally, F
         let actual = output(engine, &case.geometry.layer(), &data)?;
         equal("the oracle", problem.output_shape(), &actual, &expected)
     });
-    // All of a few cases may have outputs without elements, or zeros.
-    let are_many = tally.as_ref().is_ok_and(|tally| tally.ran >= 8);
-    assert!(nonzero.get() > 0 || !are_many, "not one expected element differs from 0");
+    assert!(tally.is_err() || nonzero.get() > 0, "not one expected element differs from 0");
     tally
 }
 

@@ -399,6 +399,9 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The fewest cases: of fewer, all may have outputs without elements, or of zeros.
+const LEAST_CASES: u64 = 8;
+
 /// How many random cases to draw, and which.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
@@ -407,11 +410,11 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default, but at least 1. The cases are others in every run,
+    /// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default, but at least [`LEAST_CASES`]. The cases are others in every run,
     /// unless `PROPTEST_RNG_SEED` is set.
     pub fn usual(usual: u32) -> Self {
         let Config { cases, rng_seed, .. } = Config::default();
-        let cases = (u64::from(usual) * u64::from(cases)).div_ceil(256).clamp(1, u64::from(u32::MAX));
+        let cases = (u64::from(usual) * u64::from(cases)).div_ceil(256).clamp(LEAST_CASES, u64::from(u32::MAX));
         let seed = match rng_seed {
             RngSeed::Fixed(seed) => seed,
             RngSeed::Random => RandomState::new().hash_one(0),

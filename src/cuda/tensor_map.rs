@@ -31,14 +31,20 @@ impl Boxes {
     /// The most elements of a box along each dimension.
     pub(super) const MOST: u32 = 256;
 
-    /// Boxes of the input: x, y, z, samples, channels. Its rows must be multiples of four elements, and no extent zero.
-    pub(super) fn of_input(problem: &Problem<3>, boxed: [u32; 5]) -> Self {
+    /// Boxes of the input: x, y, z, samples, channels. The first of `merged_axes`, y and z, are one with x. Rows, slices and channels that are
+    /// not must be multiples of four elements, and no extent zero.
+    pub(super) fn of_input(problem: &Problem<3>, merged_axes: u32, boxed: [u32; 5]) -> Self {
         let [depth, height, width] = problem.axes().map(|axis| axis.input as u64);
         let (batch, channels) = (problem.batch() as u64, problem.in_channels() as u64);
-        let (row, slice, channel) = (4 * width, 4 * width * height, 4 * width * height * depth);
+        let (slice, channel) = (width * height, width * height * depth);
+        let ([x, y, z], [row, slice]) = match merged_axes {
+            0 => ([width, height, depth], [width, slice]),
+            1 => ([slice, 1, depth], [slice; 2]),
+            _ => ([channel, 1, 1], [channel; 2]),
+        };
         Self {
-            extents: [width, height, depth, batch, channels],
-            strides: [row, slice, channel * channels, channel],
+            extents: [x, y, z, batch, channels],
+            strides: [row, slice, channel * channels, channel].map(|words| 4 * words),
             boxed,
             swizzle: 0,
         }

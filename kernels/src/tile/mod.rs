@@ -224,7 +224,7 @@ macro_rules! tile_kernel {
         /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
         /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
         /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, the first of the `maps` describes it,
-        /// and boxes of a stage, in the order x, y, z, samples, channels. If it has boxed words and the output is aligned so, the second one
+        /// and boxes of a stage, in the order x, y, z, samples, channels, the merged axes as one with x. If it has boxed words and the output is aligned so, the second one
         /// describes that, and boxes of so many words in all channels of a tile: x, rows, channels of a group, groups, samples. Blocks have
         /// [`THREADS`] threads and the shared memory that the tiling asks for; of partners there are as many as `tiling` says along x, which are a
         /// cluster, and as many workers along y.

@@ -189,10 +189,14 @@ pub struct Tiling {
     pub jobs: u32,
     /// Jobs of a block, at most.
     pub rounds: u32,
+    /// By how many places blocks change from one round of jobs to the next.
+    pub turn: u32,
     /// Words of a row that boxes of the output have, 16 or 32, for compute capability 9.0; 0 if it is not stored in boxes.
     pub boxed_words: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
+    /// Axes that boxes of the input take together with x, as one stretch of words: none, y, or y and z.
+    pub merged_axes: u32,
     /// Neighbouring blocks that divide the input channels of a group among them, a power of two; 1 if blocks do their jobs alone.
     pub partners: u32,
     /// Where partners leave their products in shared memory, in bytes.

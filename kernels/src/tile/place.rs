@@ -9,7 +9,7 @@ use super::{
 use crate::index::Index;
 
 /// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and output rows while these
-/// are in the L2 cache. Blocks change places from round to round, so that none always gets the same kind of job.
+/// are in the L2 cache. Blocks change places from round to round, so that all get as much to do if passes take different times.
 #[inline(always)]
 pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
     (0..t.rounds).map(|round| job(t, round)).filter(|&job| job < t.jobs)
@@ -19,7 +19,7 @@ pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
 #[inline(always)]
 fn job(t: &Tiling, round: u32) -> u32 {
     let workers = t.workers.value() as u32;
-    round * workers + (hint::opaque(thread::block_idx_y()) + round).divide(t.workers).1
+    round * workers + (hint::opaque(thread::block_idx_y()) + round * t.turn).divide(t.workers).1
 }
 
 /// The place of a job in the problem.

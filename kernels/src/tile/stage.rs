@@ -120,7 +120,8 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
         for job in jobs(t) {
             let place = Place::new(t, job);
             let pass = PassHead::load(t, operands.tables, place.pass);
-            let [z, y, x] = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]) as i32);
+            let [z, y, x] =
+                box_origin(t, [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]) as i32));
             let mut channel = place.share * t.in_per_group;
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 ring.await_empty();
@@ -132,6 +133,18 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
                 ring.advance();
             }
         }
+    }
+}
+
+/// Where a box begins, as the map of the input counts that: in axes that are merged with x, words of x.
+#[cfg(cuda_arch = "sm_90a")]
+#[inline(always)]
+fn box_origin(t: &Tiling, [z, y, x]: [i32; 3]) -> [i32; 3] {
+    let [_, height, width] = t.input.map(|extent| extent as i32);
+    match t.merged_axes {
+        0 => [z, y, x],
+        1 => [z, 0, y * width + x],
+        _ => [0, 0, (z * height + y) * width + x],
     }
 }
 

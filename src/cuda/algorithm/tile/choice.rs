@@ -125,7 +125,8 @@ impl AllGroups {
         let mut along = |axis: usize| {
             let make = || {
                 let (along, region) = (&problem.axes()[axis], self.region);
-                let mut groups = groups(along, &phases[axis], columns[axis] as usize, axis == 2);
+                let first = self.region.first[axis];
+                let mut groups = groups(along, &phases[axis], first, columns[axis] as usize, axis == 2);
                 groups.retain(|group| !self.fills_first || !group.computed.is_empty());
                 let within = |group: Group| group.within(along, region.first[axis], region.extents[axis]);
                 Arc::new(groups.into_iter().map(within).collect())
@@ -185,7 +186,9 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
     for variant in variants(task.precision, &task.target) {
-        for ColumnUse { phases: column_phases, halves, close, joined_along } in column_uses(variant, problem, phases) {
+        for ColumnUse { phases: column_phases, halves, close, joined_along } in
+            column_uses(variant, problem, phases, region)
+        {
             let rows = variant.slots / halves;
             let joined_rows = if joined_along.is_some() { tile::JOINED_ROWS } else { 1 };
             let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
@@ -251,8 +254,11 @@ const MOST_CLOSE: usize = 4;
 
 /// How phases with taps can share the columns of a kernel: along each axis one, all, or half of them; along x perhaps all of them in two halves;
 /// and close together if channels are few.
-fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3]) -> Vec<ColumnUse> {
-    let with_taps = phases.each_ref().map(|phases| phases.iter().filter(|phase| phase.taps > 0).count() as u32);
+fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<ColumnUse> {
+    let with_taps = [0, 1, 2].map(|axis| {
+        let reaching = phases[axis].iter().filter(|phase| phase.positions > region.first[axis] as usize);
+        reaching.filter(|phase| phase.taps > 0).count() as u32
+    });
     let choices = with_taps.map(|count| {
         let count = count.clamp(1, 16);
         BTreeSet::from([1, count.div_ceil(2), count])

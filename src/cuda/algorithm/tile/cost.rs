@@ -5,12 +5,13 @@
 //! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters. What is different on ordinary
 //! cores is in `ordinary.rs`.
 
-use std::ops::Range;
+use std::{ops::Range, slice};
 
 use conv_transpose_kernels::tile::{self, Tiling};
 
 use super::{
     Task,
+    groups::Group,
     halves::neighbour_slabs,
     layout::{Cut, Layout},
     ordinary,
@@ -52,10 +53,13 @@ const WITHOUT_BOXES: f64 = 1.1;
 const WITHOUT_BOXES_SPLIT: f64 = 1.02;
 
 /// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
-const JOINED_ROWS: f64 = 1.1;
+const JOINED_ROWS: f64 = 1.07;
 
-/// Cycles that the hardware takes for each row of a box.
+/// Cycles that the hardware takes for each row of a box, at least.
 const BOX_ROW: f64 = 4.0;
+
+/// Words of a row that it asks the L2 cache for at a time, in a cycle.
+const REQUEST_WORDS: usize = 16;
 
 /// Cycles between batches of products.
 const BATCH_LATENCY: f64 = 20.0;
@@ -90,13 +94,29 @@ struct Work {
 }
 
 impl Work {
-    fn new(layout: &Layout) -> Self {
+    /// On average over all passes.
+    fn average(layout: &Layout) -> Self {
+        Self::of(layout, layout.groups.each_ref().map(|groups| groups.as_slice()))
+    }
+
+    /// Of the pass that takes the longest.
+    fn longest(layout: &Layout) -> Self {
+        let longest = |axis: usize| {
+            let groups = layout.groups[axis].iter();
+            let longest = groups.max_by_key(|group| slabs_along(layout, axis, group));
+            longest.map_or(&[][..], slice::from_ref)
+        };
+        Self::of(layout, [longest(0), longest(1), longest(2)])
+    }
+
+    /// On average over the passes of some groups of each axis.
+    fn of(layout: &Layout, groups: [&[Group]; 3]) -> Self {
         let rows_of_tile = layout.cut.rows() as usize;
-        let passes = layout.passes() as f64;
+        let passes = groups.iter().map(|groups| groups.len()).product::<usize>() as f64;
         let mut work = Self { slabs: 1.0, runs: 1.0, batches: 1.0, loads: 1.0 };
-        for axis in 0..3 {
+        for (axis, groups) in groups.into_iter().enumerate() {
             let (mut slabs, mut runs, mut batches, mut loads) = (0, 0, 0, 0);
-            for group in layout.groups[axis].iter() {
+            for group in groups {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
                     let rows = if axis != layout.cut.row_axis {
@@ -108,12 +128,12 @@ impl Work {
                     };
                     let takes_rows_together =
                         !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
-                    slabs += if axis == 2 { neighbour_slabs(layout, group, &range) } else { range.len() };
                     runs += 1;
                     batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
                     loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
                     is_even ^= range.len() % 2 == 1;
                 }
+                slabs += slabs_along(layout, axis, group);
             }
             work.slabs *= slabs as f64;
             work.runs *= runs as f64;
@@ -130,6 +150,12 @@ impl Work {
             loads: work.loads * share,
         }
     }
+}
+
+/// Slabs of a group along an axis, for each of those along the others.
+fn slabs_along(layout: &Layout, axis: usize, group: &Group) -> usize {
+    let slabs = |range: &Range<usize>| if axis == 2 { neighbour_slabs(layout, group, range) } else { range.len() };
+    ranges(layout, axis, group).iter().map(slabs).sum()
 }
 
 /// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of rows.
@@ -149,6 +175,12 @@ fn load_cycles(neighbours: usize, aligned: bool) -> usize {
 /// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
 fn row_bytes(words: f64) -> f64 {
     4.0 * words + 28.0
+}
+
+/// Requests for a row of so many words of a box. Those of rows that begin anywhere are cut at both ends.
+fn requests(problem: &Problem<3>, words: f64) -> f64 {
+    let are_aligned = problem.axes()[2].input.is_multiple_of(REQUEST_WORDS);
+    words / REQUEST_WORDS as f64 + if are_aligned { 1.0 } else { 3.0 }
 }
 
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
@@ -245,23 +277,52 @@ fn add_up(layout: &Layout) -> f64 {
 /// Cycles that a layout is estimated to take, if conflicts prolong loads that much; `None` if it does not fit.
 pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> {
     let problem = &task.problem;
-    let Cut { variant, stage_blocks, extents, .. } = layout.cut;
     let jobs = layout.jobs(problem.groups());
-    let work = Work::new(layout);
-    let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
-    let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
-    let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
     // Partners have one job, and a product.
     let partners = layout.cut.partners;
     let can_be_partners = jobs <= task.target.most_jobs_of(partners).into() && layout.all_passes_have_taps();
     if jobs >= 1 << 31 || partners > 1 && !can_be_partners {
         return None;
     }
+    let rounds = jobs as f64 / f64::from(task.target.multiprocessors);
+    // Where each block has one job, the longest one decides; otherwise all have as much to do as each other.
+    let is_one_round = rounds <= 1.0 && layout.region.is_whole();
+    let work = if is_one_round { Work::longest(layout) } else { Work::average(layout) };
+    // Regions behind the first one also run on the multiprocessors that have nothing to do in the last round of another.
+    let is_first = layout.region.first == [0; 3];
+    let rounds = if is_first { rounds.ceil() } else { (rounds + rounds.ceil()) / 2.0 };
+    let busy = rounds * job(task, layout, &work, conflicts)? + LATENCY;
+    let row = 4.0 * f64::from(layout.words_at_once());
+    let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
+    let input = problem.input_shape().len() as f64 * 4.0;
+    let memory_bytes =
+        if layout.cut.variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
+    let moved = (input + output) * layout.share() / memory_bytes;
+    Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
+}
+
+/// Cycles of a job of each pass.
+pub(super) fn passes(task: &Task, layout: &Layout) -> Vec<f64> {
+    let cycles = |pass: usize| {
+        let work = Work::of(layout, layout.pass(pass).map(slice::from_ref));
+        job(task, layout, &work, 1.0).unwrap_or(0.0)
+    };
+    (0..layout.passes()).map(cycles).collect()
+}
+
+/// Cycles of a job with that much work in a stage; `None` if it does not fit.
+fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64> {
     let teams = f64::from(tile::TEAMS);
+
+    let problem = &task.problem;
+    let Cut { variant, stage_blocks, extents, .. } = layout.cut;
+    let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
+    let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
+    let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
 
     // Of a team, per stage of a job.
     let Products { cores, reads, instructions, latency } =
-        if variant.ordinary { ordinary::products(layout, work.slabs) } else { products(layout, &work, conflicts) };
+        if variant.ordinary { ordinary::products(layout, work.slabs) } else { products(layout, work, conflicts) };
     let instructions = instructions + work.runs * 60.0 + chunks * 60.0;
     let serial = cores.max(instructions * SERIAL_ISSUE) + latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
 
@@ -269,18 +330,28 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
     let channels = f64::from(8 * stage_blocks);
     // What lies outside of the input is not fetched.
     let fetched = |axis: usize| f64::from(layout.halo[axis]).min(problem.axes()[axis].input as f64);
-    let rows = f64::from(extents[0]) * fetched(0) * fetched(1);
+    let (rows, row) = if layout.merged_axes > 0 {
+        (1.0, fetched(0) * fetched(1) * fetched(2))
+    } else {
+        (f64::from(extents[0]) * fetched(0) * fetched(1), fetched(2))
+    };
     let copies = f64::from(layout.copies());
     let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
     // Elements that are copied one by one, or four at a time, are written sector by sector.
     let writes_sectors = !layout.in_boxes && !variant.ordinary;
     let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if writes_sectors { 4.0 } else { 1.0 } + weight_bytes;
-    let fetched_bytes = rows * channels * row_bytes(fetched(2)) + weight_bytes;
+    // Rows that are copied four words at a time begin at multiples of 16 bytes.
+    let edges = if layout.copy_words == 4 { 16.0 } else { 28.0 };
+    let fetched_bytes = rows * channels * (4.0 * row + edges) + weight_bytes;
     let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
     // Of each thread that fetches, and what they or the hardware take.
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
-    let fetch = if layout.in_boxes { rows * channels * BOX_ROW } else { instructions_of_fetch * FETCH_ISSUE };
+    let fetch = if layout.in_boxes {
+        rows * channels * BOX_ROW.max(requests(problem, row))
+    } else {
+        instructions_of_fetch * FETCH_ISSUE
+    };
     let fetch = if variant.ordinary {
         fetch.max(ordinary::fetch(layout)).max(ordinary::fetch_weights(weight_bytes))
     } else {
@@ -307,17 +378,9 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
         (stages * instructions + store.instructions) * teams + stages * instructions_of_fetch * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
-    let job = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
-    let rounds = (jobs as f64 / f64::from(task.target.multiprocessors)).ceil();
+    let busy = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
-    let busy = rounds * job * joined * if lacks_boxes { without_boxes } else { 1.0 } + LATENCY;
-    let row = 4.0 * f64::from(layout.words_at_once());
-    let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
-    let input = problem.input_shape().len() as f64 * 4.0;
-    let memory_bytes =
-        if variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
-    let moved = (input + output) * layout.share() / memory_bytes;
-    Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
+    Some(busy * joined * if lacks_boxes { without_boxes } else { 1.0 })
 }

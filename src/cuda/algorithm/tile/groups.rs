@@ -54,14 +54,15 @@ impl Group {
     }
 }
 
-/// The groups of an axis, of up to `columns` phases with taps. Those without taps are joined to the others if these are one group and
-/// `together` says so, otherwise they are groups of their own.
-pub(super) fn groups(axis: &Axis, phases: &[Phase], columns: usize, together: bool) -> Vec<Group> {
-    let (with_taps, without): (Vec<usize>, Vec<usize>) = (0..phases.len()).partition(|&phase| phases[phase].taps > 0);
+/// The groups of an axis, of up to `columns` phases with taps, of those that have positions from the `first` one on. Phases without taps are joined to the
+/// others if these are one group and `together` says so, otherwise they are groups of their own.
+pub(super) fn groups(axis: &Axis, phases: &[Phase], first: u32, columns: usize, together: bool) -> Vec<Group> {
+    let reaching = Vec::from_iter((0..phases.len()).filter(|&phase| phases[phase].positions > first as usize));
+    let (with_taps, without): (Vec<usize>, Vec<usize>) = reaching.iter().partition(|&&phase| phases[phase].taps > 0);
     let mut groups = Vec::new();
     let join = together && (1..=columns).contains(&with_taps.len()) && without.len() <= MOST_WITHOUT_TAPS;
     for computed in with_taps.chunks(columns) {
-        let written = if join { (0..phases.len()).collect() } else { computed.to_vec() };
+        let written = if join { reaching.clone() } else { computed.to_vec() };
         groups.push(shared(axis, phases, computed.to_vec(), written));
     }
     if !join {
@@ -106,7 +107,7 @@ mod tests {
             let axis = axis(kernel, stride, dilation);
             let phases = axis.phases();
             for columns in 1..=stride {
-                let groups = groups(&axis, &phases, columns, columns % 2 == 0);
+                let groups = groups(&axis, &phases, 0, columns, columns % 2 == 0);
                 let mut written: Vec<usize> = groups.iter().flat_map(|group| group.written.clone()).collect();
                 written.sort_unstable();
                 assert_eq!(written, Vec::from_iter(0..phases.len()));
@@ -130,7 +131,7 @@ mod tests {
     fn a_region_takes_the_taps_that_reach_the_input_from_there() {
         // Position `q` reads the inputs from `q - 3` on, up to `q + 1`, of 20.
         let axis = axis(5, 1, 1);
-        let whole = groups(&axis, &axis.phases(), 1, true).remove(0);
+        let whole = groups(&axis, &axis.phases(), 0, 1, true).remove(0);
         assert_eq!((whole.first, whole.taps), (-3, 5));
         let within = |first, positions| {
             let group = whole.clone().within(&axis, first, positions);
@@ -144,9 +145,19 @@ mod tests {
     }
 
     #[test]
+    fn a_region_has_the_phases_with_positions_there() {
+        // 41 elements: the first of two phases has one more.
+        let axis = Axis { output: 41, ..axis(3, 2, 1) };
+        let computed = |first| groups(&axis, &axis.phases(), first, 2, true).remove(0).computed;
+        assert_eq!(computed(0), [0, 1]);
+        assert_eq!(computed(19), [0, 1]);
+        assert_eq!(computed(20), [0]);
+    }
+
+    #[test]
     fn phases_without_taps_are_written_beside_the_others() {
         let axis = axis(3, 5, 2);
-        let groups = groups(&axis, &axis.phases(), 3, true);
+        let groups = groups(&axis, &axis.phases(), 0, 3, true);
         assert_eq!(groups.len(), 1);
         assert_eq!((groups[0].computed.len(), groups[0].written.len()), (3, 5));
     }

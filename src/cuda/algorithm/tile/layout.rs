@@ -100,6 +100,8 @@ pub(super) struct Layout {
     pub(super) copy_words: u32,
     /// Whether the input is copied in boxes: a stage at once.
     pub(super) in_boxes: bool,
+    /// Axes that boxes take together with x, as one stretch of words: none, y, or y and z.
+    pub(super) merged_axes: u32,
     /// Output channels of a tile; columns, if phases lie close together.
     pub(super) tile_channels: u32,
     /// Output channels of a group.
@@ -233,7 +235,12 @@ impl Layout {
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
         let is_narrow = pitch <= NARROW && axes[2].input > pitch as usize;
-        let in_boxes = if cut.may_copy_boxes && wide_copies && !is_narrow && has_whole_boxes(problem, &cut) {
+        let may_copy_boxes = cut.may_copy_boxes && has_whole_boxes(problem, &cut);
+        let can_merge = may_copy_boxes && cut.extents[0] == 1;
+        let merged_axes = if can_merge { merged_axes(axes, groups, &region, reach, [z, y, pitch]) } else { 0 };
+        let in_boxes = if merged_axes > 0 {
+            Some([z, y, pitch])
+        } else if may_copy_boxes && wide_copies && !is_narrow {
             box_extents(cut.extents[0], [z, y, pitch])
         } else {
             None
@@ -263,6 +270,7 @@ impl Layout {
             channel_words: channel_words(words),
             copy_words,
             in_boxes: in_boxes.is_some(),
+            merged_axes,
             tile_channels,
             out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
@@ -337,8 +345,12 @@ impl Layout {
     /// What copies take of the input, if they take boxes.
     pub(super) fn input_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
         let [z, y, _] = self.halo;
-        let boxed = [self.pitch, y, z, self.cut.extents[0], 8 * self.cut.stage_blocks];
-        self.in_boxes.then(|| Boxes::of_input(problem, boxed))
+        let (samples, channels) = (self.cut.extents[0], 8 * self.cut.stage_blocks);
+        let boxed = match self.merged_axes {
+            0 => [self.pitch, y, z, samples, channels],
+            _ => [self.channel_words, 1, 1, samples, channels],
+        };
+        self.in_boxes.then(|| Boxes::of_input(problem, self.merged_axes, boxed))
     }
 
     /// What copies bring to the output, if they bring boxes.
@@ -706,6 +718,30 @@ fn has_whole_boxes(problem: &Problem<3>, cut: &Cut) -> bool {
     problem.input_shape().len() > 0 && (shares == 1 || whole_stages)
 }
 
+/// The axes that boxes of one sample take together with x, as one stretch of the input: y where tiles stage whole rows, z where they stage whole slices,
+/// too. The hardware fetches each row of a box by itself, which takes long if rows are short.
+fn merged_axes(axes: &[Axis; 3], groups: &AxisGroups, region: &Region, reach: [u32; 3], staged: [u32; 3]) -> u32 {
+    let first = |axis: usize| groups[axis].iter().map(|group| group.first);
+    let is_whole = |axis: usize| {
+        let has_one_tile = region.first[axis] == 0 && region.extents[axis] <= reach[axis];
+        has_one_tile && first(axis).all(|first| first == 0) && staged[axis] as usize == axes[axis].input
+    };
+    let outermost = match staged[0] {
+        _ if !is_whole(2) => return 0,
+        1 => 1,
+        _ if is_whole(1) => 0,
+        _ => return 0,
+    };
+    // Stretches begin at multiples of 16 bytes, as channels do.
+    let words: usize = axes[outermost + 1..].iter().map(|axis| axis.input).product();
+    let are_aligned = |first: i64| (first * words as i64) % 4 == 0;
+    let origins = [reach[outermost], region.first[outermost], axes[outermost].input as u32].map(i64::from);
+    let all_aligned = origins.into_iter().chain(first(outermost)).all(are_aligned);
+    let staged_words: u64 = staged.iter().map(|&extent| u64::from(extent)).product();
+    let fit = staged_words <= u64::from(Boxes::MOST) && channel_words(staged_words as u32) <= Boxes::MOST;
+    if all_aligned && fit { 2 - outermost as u32 } else { 0 }
+}
+
 /// The extents z, y and x of a box that holds at least as much of each sample, whose channels lie 8 or 24 words modulo 32 apart (see
 /// [`channel_words`]) without anything in between; `None` if there is none.
 fn box_extents(samples: u32, [z, y, x]: [u32; 3]) -> Option<[u32; 3]> {
@@ -771,7 +807,7 @@ mod tests {
         let layer = ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 1, axis == 2)));
+        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
         let whole = Region::whole(&phases, false);
         let region = match first_positions {
             Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },

@@ -8,6 +8,7 @@ mod layout;
 mod ordinary;
 mod regions;
 mod tables;
+mod turns;
 
 use bytemuck::{Pod, bytes_of, cast_slice};
 use conv_transpose_kernels::tile::{self, Variant};
@@ -129,6 +130,8 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
     let all_cycles: f64 = parts.iter().map(|part| part.cycles).sum();
     let partners = layout.cut.partners;
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
+    let jobs = layout.jobs(task.problem.groups()) as usize;
+    let turn = turns::best(workers as usize, jobs, layout.channel_tiles as usize, &cost::passes(task, layout));
     Launch {
         kernel: layout.cut.variant.kernel,
         blocks: [partners, workers],
@@ -140,7 +143,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
         // Parts write different elements, and need nothing of each other.
         beside: number > 0 && task.target.large_tiles,
         arguments: vec![
-            Argument::value(&tables.tiling(&task.problem, layout, workers)),
+            Argument::value(&tables.tiling(&task.problem, layout, workers, turn)),
             Argument::Table(table),
             Input,
             Argument::TensorMaps([

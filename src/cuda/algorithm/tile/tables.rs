@@ -105,7 +105,7 @@ impl Tables {
     }
 
     /// The parameters of the tile kernel for that many blocks.
-    pub(super) fn tiling(&self, problem: &Problem<3>, layout: &Layout, workers: u32) -> Tiling {
+    pub(super) fn tiling(&self, problem: &Problem<3>, layout: &Layout, workers: u32, turn: u32) -> Tiling {
         let axes = problem.axes();
         let divisor = |value: u32| Divisor::new(value.into());
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
@@ -192,9 +192,11 @@ impl Tables {
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
             jobs: layout.jobs(problem.groups()) as u32,
+            turn,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
             box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
+            merged_axes: layout.merged_axes,
             partners: layout.cut.partners,
             products_start: self.shared.products_start,
         }

@@ -248,6 +248,37 @@ fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
     }
 }
 
+/// Tiles that take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it begins and ends.
+#[test]
+fn whole_rows_and_slices_are_stretches() {
+    for (channels, kernel, stride, padding, extent) in [
+        (16, [2, 2], [2, 2], [0, 0], [9, 12]),
+        (24, [2, 2], [2, 2], [0, 0], [28, 28]),
+        // Rows of 56 bytes: two of them are a multiple of 16.
+        (16, [2, 2], [2, 2], [0, 0], [14, 14]),
+        // With rows of zeros above and below.
+        (16, [3, 2], [1, 2], [1, 0], [11, 20]),
+        (16, [5, 1], [1, 1], [0, 0], [6, 12]),
+    ] {
+        let layer = ConvTranspose::<2>::builder(channels, 20, kernel).stride(stride).padding(padding).build().unwrap();
+        check_kinds(&KINDS[..2], &layer, Shape::batched(2, channels, extent), "whole rows");
+    }
+    // A second tile of each row, beyond the input.
+    let layer = ConvTranspose::<2>::builder(16, 20, [2, 2]).stride([2, 2]).output_padding([1, 1]).build().unwrap();
+    check_kinds(&KINDS[..2], &layer, Shape::batched(2, 16, [6, 28]), "tile");
+    for (kernel, stride, padding, extent, words) in [
+        ([2, 2, 2], [2, 2, 2], [0, 0, 0], [8, 8, 8], "whole slices"),
+        ([2, 2, 2], [2, 2, 2], [0, 0, 0], [3, 6, 4], "whole slices"),
+        // With slices of zeros before and behind.
+        ([3, 2, 2], [1, 2, 2], [1, 0, 0], [5, 4, 4], "whole slices"),
+        ([1, 2, 2], [1, 2, 2], [0, 0, 0], [3, 14, 16], "whole rows"),
+    ] {
+        let layer =
+            ConvTranspose::<3>::builder(16, 20, kernel).stride(stride).padding(padding).groups(2).build().unwrap();
+        check_kinds(&KINDS[..2], &layer, Shape::batched(2, 16, extent), words);
+    }
+}
+
 /// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four and eight; with groups, a bias, and
 /// channels beyond a tile.
 #[test]

@@ -200,7 +200,7 @@ impl<const D: usize> EmulatedPlan<D> {
 fn target(architecture: &str) -> Result<Target, CudaError> {
     Ok(match embedded::named(architecture, "the emulator", (9, 0))?.name {
         "sm_70" => Target::EMULATED_ORDINARY,
-        "sm_80" => Target { large_tiles: false, clusters: [0; 3], ..Target::EMULATED },
+        "sm_80" => Target::EMULATED_OLDER,
         _ => Target::EMULATED,
     })
 }

@@ -99,6 +99,20 @@ mod tests {
     use crate::{ConvTranspose3d, Shape};
 
     #[test]
+    fn boxes_of_an_input_may_merge_axes() {
+        let layer = ConvTranspose3d::builder(5, 2, [1, 1, 1]).build().unwrap();
+        let problem = layer.problem(Shape::batched(3, 5, [6, 7, 8])).unwrap();
+        let boxes = |merged_axes| Boxes::of_input(&problem, merged_axes, [8, 1, 1, 1, 8]);
+        let channel = 6 * 7 * 8 * 4;
+        assert_eq!(boxes(0).extents, [8, 7, 6, 3, 5]);
+        assert_eq!(boxes(0).strides, [8 * 4, 7 * 8 * 4, 5 * channel, channel]);
+        assert_eq!(boxes(1).extents, [7 * 8, 1, 6, 3, 5]);
+        assert_eq!(boxes(1).strides[1..], [7 * 8 * 4, 5 * channel, channel]);
+        assert_eq!(boxes(2).extents, [6 * 7 * 8, 1, 1, 3, 5]);
+        assert_eq!(boxes(2).strides[2..], [5 * channel, channel]);
+    }
+
+    #[test]
     fn boxes_of_an_output_are_rows_of_the_channels_of_a_group() {
         let layer = ConvTranspose3d::builder(2, 10, [1, 3, 5]).groups(2).build().unwrap();
         let problem = layer.problem(Shape::batched(3, 2, [6, 7, 8])).unwrap();

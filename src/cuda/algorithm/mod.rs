@@ -92,6 +92,9 @@ impl Target {
         clusters: [66, 30, 15],
     };
 
+    /// What it stands for with the kernels for compute capability 8.0.
+    pub(super) const EMULATED_OLDER: Self = Self { large_tiles: false, clusters: [0; 3], ..Self::EMULATED };
+
     /// What it stands for with kernels without tensor cores: a T4, which has the least shared memory of all GPUs that run them.
     pub(super) const EMULATED_ORDINARY: Self =
         Self { multiprocessors: 40, shared_bytes: 64 << 10, tensor_cores: false, large_tiles: false, clusters: [0; 3] };
@@ -323,8 +326,7 @@ mod tests {
 
     #[test]
     fn kernels_to_load_are_those_that_recipes_name() {
-        let older = Target { large_tiles: false, clusters: [0; 3], ..Target::EMULATED };
-        let oldest = Target::EMULATED_ORDINARY;
+        let (older, oldest) = (Target::EMULATED_OLDER, Target::EMULATED_ORDINARY);
         for (precision, target) in [Precision::F32, Precision::Tf32]
             .into_iter()
             .flat_map(|p| [Target::EMULATED, older, oldest].map(|t| (p, t)))

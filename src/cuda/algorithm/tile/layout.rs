@@ -677,7 +677,7 @@ impl fmt::Display for Layout {
         }
         write!(f, ", {} channels at a time", 8 * stage_blocks)?;
         if self.in_boxes {
-            write!(f, ", in boxes")?;
+            write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;
         }
         if self.cut.partners > 1 { write!(f, ", by {} partners", self.cut.partners) } else { Ok(()) }
     }
@@ -770,7 +770,7 @@ fn channel_words(words: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{super::groups::groups, *};
-    use crate::{ConvTranspose1d, Shape};
+    use crate::{ConvTranspose1d, ConvTranspose3d, Shape};
 
     fn cut(extents: [u32; 4], slots: u32) -> Cut {
         let variant = tile::VARIANTS.iter().find(|variant| variant.slots == slots).unwrap();
@@ -814,6 +814,43 @@ mod tests {
             None => whole,
         };
         Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) })
+    }
+
+    /// The axes that boxes merge with x, for tiles of some positions.
+    fn merged(kernel: [usize; 3], stride: [usize; 3], input: [usize; 3], extents: [u32; 4]) -> u32 {
+        merged_of(ConvTranspose3d::builder(8, 8, kernel).stride(stride).build().unwrap(), input, extents)
+    }
+
+    fn merged_of(layer: ConvTranspose3d, input: [usize; 3], extents: [u32; 4]) -> u32 {
+        let problem = layer.problem(Shape::batched(2, 8, input)).unwrap();
+        let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
+        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
+        let region = Region::whole(&phases, false);
+        Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) }).unwrap().merged_axes
+    }
+
+    #[test]
+    fn boxes_merge_axes_where_tiles_take_whole_rows_or_slices() {
+        let merged_2d =
+            |input: [usize; 2], y: u32, x: u32| merged([1, 2, 2], [1, 2, 2], [1, input[0], input[1]], [1, 1, y, x]);
+        assert_eq!(merged_2d([28, 28], 4, 28), 1);
+        assert_eq!(merged_2d([28, 28], 4, 16), 0, "half a row");
+        assert_eq!(merged_2d([28, 28], 4, 32), 0, "words beyond the row");
+        let longer = ConvTranspose3d::builder(8, 8, [1, 2, 2]).stride([1, 2, 2]).output_padding([0, 0, 1]).build();
+        assert_eq!(merged_of(longer.unwrap(), [1, 28, 28], [1, 1, 4, 28]), 0, "a second tile beyond the row");
+        assert_eq!(merged_2d([14, 14], 2, 14), 1);
+        assert_eq!(merged_2d([14, 14], 3, 14), 0, "the second tile begins at 168 bytes");
+        assert_eq!(merged_2d([7, 7], 7, 7), 0, "channels of 196 bytes");
+        assert_eq!(merged_2d([32, 64], 2, 64), 1);
+        assert_eq!(merged_2d([32, 128], 1, 128), 1);
+        assert_eq!(merged([1, 1, 3], [1; 3], [1, 4, 28], [1, 1, 4, 28]), 0, "columns of zeros beside the rows");
+        assert_eq!(merged([1, 3, 1], [1; 3], [1, 8, 28], [1, 1, 2, 28]), 1, "rows of zeros above and below");
+        assert_eq!(merged([1, 2, 2], [1, 2, 2], [1, 8, 8], [2, 1, 8, 8]), 0, "two samples");
+        let merged_3d = |extents: [u32; 3]| merged([2; 3], [2; 3], [8; 3], [1, extents[0], extents[1], extents[2]]);
+        assert_eq!(merged_3d([2, 8, 8]), 2);
+        assert_eq!(merged_3d([2, 4, 8]), 0, "half of each slice");
+        assert_eq!(merged_3d([1, 4, 8]), 1, "half of one");
+        assert_eq!(merged_3d([4, 8, 4]), 0);
     }
 
     #[test]

@@ -160,7 +160,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose1d, ConvTranspose3d, Shape};
+    use crate::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Shape};
 
     #[test]
     fn the_output_is_filled_first_where_most_rows_have_no_taps() {
@@ -186,7 +186,40 @@ mod tests {
         assert!(stored_in_boxes(3, 1 << 16, Target::EMULATED));
         assert!(!stored_in_boxes(3, (1 << 16) + 2, Target::EMULATED), "rows that are not aligned to 16 bytes");
         assert!(!stored_in_boxes(2, 1 << 16, Target::EMULATED), "an output that the cache holds");
-        assert!(!stored_in_boxes(3, 1 << 16, Target { large_tiles: false, ..Target::EMULATED }), "an older GPU");
+        assert!(!stored_in_boxes(3, 1 << 16, Target::EMULATED_OLDER), "an older GPU");
+    }
+
+    /// All cuts of a layer whose tiles are few.
+    fn cuts_of_few_tiles(kernel: usize) -> Vec<Part> {
+        let layer = ConvTranspose2d::builder(256, 8, [kernel; 2]).stride([2; 2]).build().unwrap();
+        let problem = layer.problem(Shape::batched(1, 256, [4, 4])).unwrap().to_compute();
+        choice::several(&Task::new(problem, Precision::Tf32, Target::EMULATED), usize::MAX).unwrap()
+    }
+
+    #[test]
+    fn passes_without_taps_have_no_partners() {
+        let has_partners = |part: &Part| part.layout.cut.partners > 1;
+        assert!(cuts_of_few_tiles(2).iter().any(has_partners));
+        assert!(!cuts_of_few_tiles(1).iter().any(|part| has_partners(part) && !part.layout.all_passes_have_taps()));
+    }
+
+    #[test]
+    fn products_of_partners_lie_where_nothing_is_needed_any_more() {
+        let (mut in_rings, mut behind) = (0, 0);
+        for part in cuts_of_few_tiles(2).iter().filter(|part| part.layout.cut.partners > 1) {
+            let (shared, bytes) = (part.tables.shared, part.layout.products_bytes());
+            let products = shared.products_start..shared.products_start + bytes;
+            assert!(products.end <= shared.total, "{}", part.layout);
+            let output_end = shared.output_start + tile::TEAMS * shared.output_bytes;
+            if products.start < shared.lines_start {
+                assert!(products.start >= shared.input_start && products.end <= shared.lines_start, "{}", part.layout);
+                in_rings += 1;
+            } else {
+                assert!(products.start >= output_end, "{}", part.layout);
+                behind += 1;
+            }
+        }
+        assert!(in_rings > 0 && behind > 0, "{in_rings} in rings, {behind} behind all else");
     }
 
     /// Where the slots of such cuts begin is not counted in 32 bits.

@@ -343,7 +343,12 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     // Rows that are copied four words at a time begin at multiples of 16 bytes.
     let edges = if layout.copy_words == 4 { 16.0 } else { 28.0 };
     let fetched_bytes = rows * channels * (4.0 * row + edges) + weight_bytes;
-    let copy_instructions = f64::from(if layout.copy_words == 4 { 12 } else { 14 });
+    let copy_instructions = match (layout.copy_words, variant.split) {
+        (4, _) => 12.0,
+        (_, false) => 14.0,
+        // Teams that multiply three times as much leave more room for others' instructions.
+        (_, true) => 10.0,
+    };
     // Of each thread that fetches, and what they or the hardware take.
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };

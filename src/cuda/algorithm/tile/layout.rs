@@ -726,12 +726,10 @@ fn merged_axes(axes: &[Axis; 3], groups: &AxisGroups, region: &Region, reach: [u
         let has_one_tile = region.first[axis] == 0 && region.extents[axis] <= reach[axis];
         has_one_tile && first(axis).all(|first| first == 0) && staged[axis] as usize == axes[axis].input
     };
-    let outermost = match staged[0] {
-        _ if !is_whole(2) => return 0,
-        1 => 1,
-        _ if is_whole(1) => 0,
-        _ => return 0,
-    };
+    let outermost = if staged[0] == 1 { 1 } else { 0 };
+    if !(outermost + 1..3).all(is_whole) {
+        return 0;
+    }
     // Stretches begin at multiples of 16 bytes, as channels do.
     let words: usize = axes[outermost + 1..].iter().map(|axis| axis.input).product();
     let are_aligned = |first: i64| (first * words as i64) % 4 == 0;

@@ -3,6 +3,7 @@
 #![cfg(feature = "cuda")]
 
 mod gpu;
+mod stretches;
 
 use conv_transpose::{
     ConvTranspose, Precision, Shape, Tensor,
@@ -149,31 +150,11 @@ fn regions_of_positions() {
 #[test]
 fn whole_rows_and_slices_are_stretches() {
     let devices = devices("whole_rows_and_slices_are_stretches");
-    for (channels, kernel, stride, padding, extent) in [
-        (16, [2, 2], [2, 2], [0, 0], [9, 12]),
-        (24, [2, 2], [2, 2], [0, 0], [28, 28]),
-        // Rows of 56 bytes: two of them are a multiple of 16.
-        (16, [2, 2], [2, 2], [0, 0], [14, 14]),
-        // With rows of zeros above and below.
-        (16, [3, 2], [1, 2], [1, 0], [11, 20]),
-        (16, [5, 1], [1, 1], [0, 0], [6, 12]),
-    ] {
-        let layer = ConvTranspose::<2>::builder(channels, 20, kernel).stride(stride).padding(padding).build().unwrap();
-        check(&devices, &layer, Shape::batched(2, channels, extent), "whole rows");
+    for (layer, input, words) in stretches::of_rows() {
+        check(&devices, &layer, input, words);
     }
-    // A second tile of each row, beyond the input.
-    let layer = ConvTranspose::<2>::builder(16, 20, [2, 2]).stride([2, 2]).output_padding([1, 1]).build().unwrap();
-    check(&devices, &layer, Shape::batched(2, 16, [6, 28]), "tile");
-    for (kernel, stride, padding, extent, words) in [
-        ([2, 2, 2], [2, 2, 2], [0, 0, 0], [8, 8, 8], "whole slices"),
-        ([2, 2, 2], [2, 2, 2], [0, 0, 0], [3, 6, 4], "whole slices"),
-        // With slices of zeros before and behind.
-        ([3, 2, 2], [1, 2, 2], [1, 0, 0], [5, 4, 4], "whole slices"),
-        ([1, 2, 2], [1, 2, 2], [0, 0, 0], [3, 14, 16], "whole rows"),
-    ] {
-        let layer =
-            ConvTranspose::<3>::builder(16, 20, kernel).stride(stride).padding(padding).groups(2).build().unwrap();
-        check(&devices, &layer, Shape::batched(2, 16, extent), words);
+    for (layer, input, words) in stretches::of_slices() {
+        check(&devices, &layer, input, words);
     }
 }
 

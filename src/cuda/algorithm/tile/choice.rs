@@ -10,13 +10,12 @@ use rayon::prelude::*;
 
 use super::{
     Target, Task,
-    cost::cost,
+    cost::{cost, slabs_along},
     fill,
-    groups::{Group, groups},
-    halves::neighbour_slabs,
+    groups::{Group, groups, reaches},
     layout::{AxisGroups, Cut, Layout},
     regions::Region,
-    tables::{Tables, ranges},
+    tables::Tables,
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -98,10 +97,7 @@ fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>,
 
 /// Whether the halves, if there are two, have different taps. Otherwise they had better share the columns.
 fn halves_differ(layout: &Layout) -> bool {
-    let differ = |group: &Group| {
-        let ranges = ranges(layout, 2, group);
-        ranges.iter().map(|range| neighbour_slabs(layout, group, range)).sum::<usize>() < 2 * group.taps
-    };
+    let differ = |group: &Group| slabs_along(layout, 2, group) < 2 * group.taps;
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
@@ -256,7 +252,7 @@ const MOST_CLOSE: usize = 4;
 /// and close together if channels are few.
 fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<ColumnUse> {
     let with_taps = [0, 1, 2].map(|axis| {
-        let reaching = phases[axis].iter().filter(|phase| phase.positions > region.first[axis] as usize);
+        let reaching = phases[axis].iter().filter(|phase| reaches(phase, region.first[axis]));
         reaching.filter(|phase| phase.taps > 0).count() as u32
     });
     let choices = with_taps.map(|count| {

@@ -128,12 +128,12 @@ impl Work {
                     };
                     let takes_rows_together =
                         !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
+                    slabs += slabs_of(layout, axis, group, &range);
                     runs += 1;
                     batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
                     loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
                     is_even ^= range.len() % 2 == 1;
                 }
-                slabs += slabs_along(layout, axis, group);
             }
             work.slabs *= slabs as f64;
             work.runs *= runs as f64;
@@ -153,9 +153,13 @@ impl Work {
 }
 
 /// Slabs of a group along an axis, for each of those along the others.
-fn slabs_along(layout: &Layout, axis: usize, group: &Group) -> usize {
-    let slabs = |range: &Range<usize>| if axis == 2 { neighbour_slabs(layout, group, range) } else { range.len() };
-    ranges(layout, axis, group).iter().map(slabs).sum()
+pub(super) fn slabs_along(layout: &Layout, axis: usize, group: &Group) -> usize {
+    ranges(layout, axis, group).iter().map(|taps| slabs_of(layout, axis, group, taps)).sum()
+}
+
+/// Those of some of its taps.
+fn slabs_of(layout: &Layout, axis: usize, group: &Group, taps: &Range<usize>) -> usize {
+    if axis == 2 { neighbour_slabs(layout, group, taps) } else { taps.len() }
 }
 
 /// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of rows.
@@ -172,9 +176,9 @@ fn load_cycles(neighbours: usize, aligned: bool) -> usize {
     }
 }
 
-/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment.
-fn row_bytes(words: f64) -> f64 {
-    4.0 * words + 28.0
+/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment: rows begin at multiples of so many words.
+fn row_bytes(words: f64, alignment: u32) -> f64 {
+    4.0 * words + 32.0 - 4.0 * f64::from(alignment)
 }
 
 /// Requests for a row of so many words of a box. Those of rows that begin anywhere are cut at both ends.
@@ -223,7 +227,7 @@ impl Store {
                 instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
                 latency: STORE_LATENCY / 2.0,
                 shared: outputs * 8.0 / 128.0,
-                bytes: outputs / neighbours * row_bytes(neighbours),
+                bytes: outputs / neighbours * row_bytes(neighbours, 1),
             };
         }
         let neighbours = f64::from(layout.neighbouring_outputs());
@@ -235,7 +239,7 @@ impl Store {
             instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(words)),
             latency: f64::from(layout.slices()) * 200.0 + STORE_LATENCY,
             shared: outputs * 12.0 / 128.0,
-            bytes: outputs / neighbours * row_bytes(neighbours),
+            bytes: outputs / neighbours * row_bytes(neighbours, 1),
         }
     }
 }
@@ -340,9 +344,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     // Elements that are copied one by one, or four at a time, are written sector by sector.
     let writes_sectors = !layout.in_boxes && !variant.ordinary;
     let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if writes_sectors { 4.0 } else { 1.0 } + weight_bytes;
-    // Rows that are copied four words at a time begin at multiples of 16 bytes.
-    let edges = if layout.copy_words == 4 { 16.0 } else { 28.0 };
-    let fetched_bytes = rows * channels * (4.0 * row + edges) + weight_bytes;
+    let fetched_bytes = rows * channels * row_bytes(row, layout.copy_words) + weight_bytes;
     let copy_instructions = match (layout.copy_words, variant.split) {
         (4, _) => 12.0,
         (_, false) => 14.0,

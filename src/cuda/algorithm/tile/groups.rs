@@ -57,7 +57,7 @@ impl Group {
 /// The groups of an axis, of up to `columns` phases with taps, of those that have positions from the `first` one on. Phases without taps are joined to the
 /// others if these are one group and `together` says so, otherwise they are groups of their own.
 pub(super) fn groups(axis: &Axis, phases: &[Phase], first: u32, columns: usize, together: bool) -> Vec<Group> {
-    let reaching = Vec::from_iter((0..phases.len()).filter(|&phase| phases[phase].positions > first as usize));
+    let reaching = Vec::from_iter((0..phases.len()).filter(|&phase| reaches(&phases[phase], first)));
     let (with_taps, without): (Vec<usize>, Vec<usize>) = reaching.iter().partition(|&&phase| phases[phase].taps > 0);
     let mut groups = Vec::new();
     let join = together && (1..=columns).contains(&with_taps.len()) && without.len() <= MOST_WITHOUT_TAPS;
@@ -76,6 +76,11 @@ pub(super) fn groups(axis: &Axis, phases: &[Phase], first: u32, columns: usize, 
         }));
     }
     groups
+}
+
+/// Whether a phase has positions from the `first` one of a region on.
+pub(super) fn reaches(phase: &Phase, first: u32) -> bool {
+    phase.positions > first as usize
 }
 
 /// The group of some phases with taps.

@@ -3,6 +3,7 @@
 #![cfg(feature = "cuda")]
 
 mod gpu;
+mod leads;
 mod stretches;
 
 use conv_transpose::{
@@ -155,6 +156,21 @@ fn whole_rows_and_slices_are_stretches() {
     }
     for (layer, input, words) in stretches::of_slices() {
         check(&devices, &layer, input, words);
+    }
+}
+
+/// Phases that are counted from before the output, so that they read the same inputs.
+#[test]
+fn positions_begin_before_the_output() {
+    let devices = devices("positions_begin_before_the_output");
+    for (layer, input) in leads::of_signals() {
+        check(&devices, &layer, input, "before the output");
+    }
+    for (layer, input) in leads::of_images() {
+        check(&devices, &layer, input, "before the output");
+    }
+    for (layer, input) in leads::of_volumes() {
+        check(&devices, &layer, input, "before the output");
     }
 }
 

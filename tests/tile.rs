@@ -2,6 +2,7 @@
 //! are exact in TF32, so the results have to be, too.
 #![cfg(feature = "emulator")]
 
+mod leads;
 mod stretches;
 
 use std::collections::BTreeSet;
@@ -261,6 +262,20 @@ fn whole_rows_and_slices_are_stretches() {
     }
 }
 
+/// Phases that are counted from before the output, so that they read the same inputs.
+#[test]
+fn positions_begin_before_the_output() {
+    for (layer, input) in leads::of_signals() {
+        check_kinds(&KINDS, &layer, input, "before the output");
+    }
+    for (layer, input) in leads::of_images() {
+        check_kinds(&KINDS, &layer, input, "before the output");
+    }
+    for (layer, input) in leads::of_volumes() {
+        check_kinds(&KINDS, &layer, input, "before the output");
+    }
+}
+
 /// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four and eight; with groups, a bias, and
 /// channels beyond a tile.
 #[test]
@@ -273,7 +288,7 @@ fn partners_share_the_input_channels() {
             let count = |way: &String| way.split_once("by ")?.1.split(' ').next()?.parse::<u32>().ok();
             partners.extend(ways.iter().filter_map(count));
         };
-        for channels in [16, 64, 256] {
+        for channels in [16, 64, 128, 256] {
             let layer = images(channels, 8).build().unwrap();
             check_ways(ways(&layer, Shape::batched(1, channels, [4, 4]), architecture, precision));
         }

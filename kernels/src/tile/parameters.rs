@@ -96,6 +96,8 @@ pub struct Tiling {
     pub output: [u32; 3],
     /// Strides.
     pub stride: [u32; 3],
+    /// Elements before the first one of the output that position 0 begins with, outermost axis first: fewer than the stride. They are not stored.
+    pub lead: [u32; 3],
     /// Input channels of a group, or of a partner's share of it.
     pub in_per_group: u32,
     /// Output channels of a group.
@@ -201,6 +203,8 @@ pub struct Tiling {
     pub partners: u32,
     /// Where partners leave their products in shared memory, in bytes.
     pub products_start: u32,
+    /// Zero.
+    pub padding: u32,
 }
 
 impl Tiling {

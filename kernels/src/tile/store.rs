@@ -120,14 +120,25 @@ impl Target<'_> {
         }
     }
 
-    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, and the pass.
+    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass.
     #[inline(always)]
     fn located(&self) -> Located {
         let t = self.t;
-        let ends_beyond =
-            |axis: usize| (self.place.origin[axis] + t.tile[axis + 1]).wrapping_mul(t.stride[axis]) > t.output[axis];
+        let ends_beyond = |axis: usize| {
+            let end = (self.place.origin[axis] + t.tile[axis + 1]).wrapping_mul(t.stride[axis]);
+            end.wrapping_sub(t.lead[axis]) > t.output[axis]
+        };
+        let begins_before = |axis: usize| t.lead[axis] > 0 && self.place.origin[axis] == 0;
         let samples_end_beyond = self.place.sample + t.tile[0] > t.batch;
-        let edges = [ends_beyond(0), ends_beyond(1), ends_beyond(2), samples_end_beyond];
+        let edges = [
+            ends_beyond(0),
+            ends_beyond(1),
+            ends_beyond(2),
+            samples_end_beyond,
+            begins_before(0),
+            begins_before(1),
+            begins_before(2),
+        ];
         Located(edges.into_iter().fold(self.place.pass, |number, edge| number * 2 + u32::from(edge)))
     }
 
@@ -185,23 +196,28 @@ impl Target<'_> {
         let x = skipped * t.stride[2] + place.origin[2];
         let [first_z, first_y, first_x] = self.origin();
         let [depth, height, width] = t.output;
+        let first_x = first_x.wrapping_add(x);
+        // Words that are before the first one of the row.
+        let ahead = if t.lead[2] > 0 { (first_x as i32).min(0).unsigned_abs() } else { 0 };
+        // What lies before the output wraps around.
         let exists = place.source != OutputPlace::NONE
             && positions.start < positions.end
             && self.place.sample + n < t.batch
-            && first_z + z < depth
-            && first_y + y < height
-            && first_x + x < width;
+            && first_z.wrapping_add(z) < depth
+            && first_y.wrapping_add(y) < height
+            && first_x.wrapping_add(ahead) < width;
         let phases = t.line_phases.value() as u32;
         let words = || {
-            let (whole, rest) = (width - first_x - x).divide(t.line_period);
-            (whole * phases + rest.min(phases)).min((positions.end - positions.start) * phases)
+            let (whole, rest) = width.wrapping_sub(first_x).divide(t.line_period);
+            let all = (whole * phases + rest.min(phases)).min((positions.end - positions.start) * phases);
+            all.saturating_sub(ahead)
         };
         let source = match place.source {
             OutputPlace::BIAS => OutputPlace::BIAS,
-            first => first.wrapping_add((positions.start % TEAM_ROWS) * phases),
+            first => first.wrapping_add((positions.start % TEAM_ROWS) * phases + ahead),
         };
         Line {
-            offset: n * t.output_sample as u32 + (z * height + y) * width + x,
+            offset: n * t.output_sample as u32 + (z * height + y) * width + x + ahead,
             source,
             words: if exists { words() } else { 0 },
             row: z * height + y,
@@ -218,10 +234,11 @@ impl Target<'_> {
         (row, first.max(row * box_x)..end.min((row + 1) * box_x))
     }
 
-    /// Where in the output the tile begins.
+    /// Where in the output the tile begins. What lies before the output wraps around.
     #[inline(always)]
     fn origin(&self) -> [u32; 3] {
-        [0, 1, 2].map(|axis| self.place.origin[axis] * self.t.stride[axis])
+        let t = self.t;
+        [0, 1, 2].map(|axis| (self.place.origin[axis] * t.stride[axis]).wrapping_sub(t.lead[axis]))
     }
 
     /// Stores the product of the team, or the biases where the pass has no taps.
@@ -276,15 +293,17 @@ impl Target<'_> {
         }
     }
 
-    /// The output of the tile's first channel, where the tile begins.
+    /// The output of the tile's first channel, where the tile begins, which may be before the output does.
     #[inline(always)]
     fn first_output(&self) -> *mut f32 {
         let t = self.t;
         let channel = self.place.group as usize * t.out_per_group as usize + self.place.first_channel as usize;
         let sample = self.place.sample as usize * t.output_sample as usize;
         let [z, y, x] = self.origin();
-        let origin = (z * t.output[1] + y) * t.output[2] + x;
-        self.output.wrapping_add(sample + channel * t.output_plane as usize + origin as usize)
+        // A channel has fewer than 2^31 elements.
+        let origin = z.wrapping_mul(t.output[1]).wrapping_add(y).wrapping_mul(t.output[2]).wrapping_add(x) as i32;
+        let first = self.output.wrapping_add(sample + channel * t.output_plane as usize);
+        first.wrapping_offset(origin as isize)
     }
 
     /// The tile's output channels from number `first` on.

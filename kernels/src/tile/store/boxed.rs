@@ -183,7 +183,7 @@ impl Target<'_> {
         let line_x = line.offset.wrapping_sub(n * t.output_sample as u32).wrapping_sub(line.row * width);
         let place = [
             x + line_x + begins,
-            z * height + y + line.row,
+            z.wrapping_mul(height).wrapping_add(y).wrapping_add(line.row),
             self.place.first_channel,
             self.place.group,
             self.place.sample + n,

@@ -14,6 +14,7 @@ use super::{
     fill,
     groups::{Group, groups, reaches},
     layout::{AxisGroups, Cut, Layout},
+    leads::{leads, phases},
     regions::Region,
     tables::Tables,
 };
@@ -24,6 +25,9 @@ use crate::{
 
 /// The most table entries: products of a stage, of all passes.
 const MOST_PRODUCTS: u128 = 1 << 19;
+
+/// How many times the cycles of the cheapest lead another one may take, to be thought of in regions.
+const MOST_DEARER: f64 = 1.1;
 
 /// Of how many layouts the conflicts over banks of shared memory are counted, which takes a while.
 const MOST_PROMISING: usize = 1000;
@@ -42,14 +46,33 @@ pub(super) fn cheapest(task: &Task, region: Option<Region>) -> Result<Part, Unsu
     candidates(task, region)?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
-/// So many of the layouts that fit, the cheapest first; and the cheapest one whose rows are joined, if none of these is such.
+/// Of each lead that is not much dearer than another one, the cheapest layout that fits, the cheapest of all first; or why there is none.
+pub(super) fn cheapest_of_leads(task: &Task) -> Result<Vec<Part>, Unsupported> {
+    let mut parts: Vec<Part> = Vec::new();
+    for candidate @ (cycles, layout) in &candidates(task, None)? {
+        let is_known = parts.iter().any(|part| part.layout.region.lead == layout.region.lead);
+        if parts.first().is_some_and(|cheapest| *cycles > MOST_DEARER * cheapest.cycles) {
+            break;
+        }
+        parts.extend(if is_known { None } else { fitting(task, candidate) });
+    }
+    if parts.is_empty() { Err(Unsupported::NoTile) } else { Ok(parts) }
+}
+
+/// So many of the layouts that fit, the cheapest first; and the cheapest one whose rows are joined, with a lead, or without one, if none of these is such.
 pub(super) fn several(task: &Task, most: usize) -> Result<Vec<Part>, Unsupported> {
     let candidates = candidates(task, None)?;
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let joins_rows = |layout: &Layout| layout.cut.joined_rows > 1;
-    if !parts.iter().any(|part| joins_rows(&part.layout)) {
-        let mut joined = candidates.iter().filter(|(_, layout)| joins_rows(layout));
-        parts.extend(joined.find_map(|candidate| fitting(task, candidate)));
+    let kinds: [fn(&Layout) -> bool; 3] = [
+        |layout| layout.cut.joined_rows > 1,
+        |layout| layout.region.lead != [0; 3],
+        |layout| layout.region.lead == [0; 3],
+    ];
+    for is_such in kinds {
+        if !parts.iter().any(|part| is_such(&part.layout)) {
+            let mut such = candidates.iter().filter(|(_, layout)| is_such(layout));
+            parts.extend(such.find_map(|candidate| fitting(task, candidate)));
+        }
     }
     Ok(parts)
 }
@@ -68,20 +91,11 @@ pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<I
 
 /// The layouts worth a thought, the cheapest first.
 fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>, Unsupported> {
-    let problem = &task.problem;
-    check(problem)?;
-    let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-    let fills_first = fills_first(task, &phases);
-    let region = region.unwrap_or_else(|| Region::whole(&phases, fills_first));
-    let mut groups = AllGroups { region, fills_first, made: HashMap::new() };
-    let mut joined = HashMap::new();
-    let layouts = cuts(task, &phases, &region).into_iter().filter_map(|cut| {
-        let Cut { row_axis, joined_rows, .. } = cut;
-        let join = || Arc::new(join_rows(&phases, row_axis));
-        let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
-        let groups = groups.of(problem, phases, &cut);
-        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ)
-    });
+    check(&task.problem)?;
+    let fills_first = fills_first(task, &phases(&task.problem, [0; 3]));
+    let whole = |lead| Region::whole(lead, &phases(&task.problem, lead), fills_first);
+    let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
+    let layouts = regions.into_iter().flat_map(|region| layouts(task, region, fills_first));
     let mut candidates: Vec<(f64, Layout)> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
     let sort = |candidates: &mut [(f64, Layout)]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -93,6 +107,21 @@ fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>,
     });
     sort(promising);
     Ok(candidates)
+}
+
+/// The layouts of a region.
+fn layouts(task: &Task, region: Region, fills_first: bool) -> impl Iterator<Item = Layout> {
+    let problem = &task.problem;
+    let phases = Arc::new(phases(problem, region.lead));
+    let mut groups = AllGroups { region, fills_first, made: HashMap::new() };
+    let mut joined = HashMap::new();
+    cuts(task, &phases, &region).into_iter().filter_map(move |cut| {
+        let Cut { row_axis, joined_rows, .. } = cut;
+        let join = || Arc::new(join_rows(&phases, row_axis));
+        let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
+        let groups = groups.of(problem, phases, &cut);
+        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ)
+    })
 }
 
 /// Whether the halves, if there are two, have different taps. Otherwise they had better share the columns.
@@ -279,6 +308,13 @@ fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3]
         }
     }
     uses.extend(joined_uses(variant, problem, phases, with_taps));
+    // A lead is for phases that share columns.
+    let has_use_for_lead = |each: &ColumnUse| {
+        let [z, y, x] = each.phases;
+        let computed = [z, y, x * each.halves];
+        (0..3).all(|axis| region.lead[axis] == 0 || computed[axis] >= with_taps[axis])
+    };
+    uses.retain(has_use_for_lead);
     uses
 }
 

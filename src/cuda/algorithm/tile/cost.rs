@@ -55,6 +55,15 @@ const WITHOUT_BOXES_SPLIT: f64 = 1.02;
 /// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
 const JOINED_ROWS: f64 = 1.07;
 
+/// How much longer a lead along x, or one of phases that lie close together, makes it in TF32 than the model says.
+const LEAD_ALONG_X: f64 = 1.05;
+
+/// The same for any other lead in TF32: fewer passes fetch the same input.
+const LEAD_OF_ROWS: f64 = 0.99;
+
+/// What a lead has to gain in single precision.
+const LEAD_SPLIT: f64 = 1.01;
+
 /// Cycles that the hardware takes for each row of a box, at least.
 const BOX_ROW: f64 = 4.0;
 
@@ -190,7 +199,8 @@ fn requests(problem: &Problem<3>, words: f64) -> f64 {
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
 /// part is read before, if its other part does not come soon.
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
-    let are_sectors = problem.axes()[2].output.is_multiple_of(8) && layout.neighbouring_outputs().is_multiple_of(8);
+    let extents = [problem.axes()[2].output as u32, layout.neighbouring_outputs(), layout.region.lead[2]];
+    let are_sectors = extents.iter().all(|extent| extent.is_multiple_of(8));
     if are_sectors { 0.0 } else { EDGE_BYTES }
 }
 
@@ -389,5 +399,15 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
-    Some(busy * joined * if lacks_boxes { without_boxes } else { 1.0 })
+    Some(busy * joined * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
+}
+
+/// How much longer a lead makes it than the rest of the model says.
+fn lead(layout: &Layout) -> f64 {
+    match layout.region.lead {
+        [0, 0, 0] => 1.0,
+        _ if layout.cut.variant.split => LEAD_SPLIT,
+        [_, _, 0] if !layout.cut.close => LEAD_OF_ROWS,
+        _ => LEAD_ALONG_X,
+    }
 }

@@ -250,6 +250,10 @@ impl Layout {
         if words > 1 << 16 {
             return None;
         }
+        // Of other lines, words that are not stored would not all come first.
+        if region.lead[2] > 0 && !are_whole_rows(&groups[2], &phases[2]) {
+            return None;
+        }
         let line_phases = line_phases(&groups[2], &phases[2], axes[2].stride);
         let out_channels = problem.out_channels_per_group() as u32;
         let tile_channels = if cut.close {
@@ -362,7 +366,7 @@ impl Layout {
     /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied, or if the cache takes the output anyway.
     /// Otherwise 0.
     pub(super) fn boxed_words(&self) -> u32 {
-        let rows_are_aligned = self.axis_x.output.is_multiple_of(4);
+        let rows_are_aligned = self.axis_x.output.is_multiple_of(4) && self.region.lead[2] == 0;
         let is_worth_it = self.has_large_output
             && self.tile_channels >= LEAST_BOXED_CHANNELS
             && self.boxed_bytes() <= MOST_BOXED_BYTES;
@@ -539,7 +543,7 @@ impl Layout {
     /// Whether lanes store what they hold straight from the product, if the output is aligned.
     pub(super) fn is_direct(&self) -> bool {
         let words = if self.held() == Tiling::PAIRS { 2 } else { 4 };
-        self.holds_pieces() && self.axis_x.output.is_multiple_of(words)
+        self.holds_pieces() && self.axis_x.output.is_multiple_of(words) && self.region.lead[2] == 0
     }
 
     /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole sectors; one if they have no
@@ -679,7 +683,13 @@ impl fmt::Display for Layout {
         if self.in_boxes {
             write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;
         }
-        if self.cut.partners > 1 { write!(f, ", by {} partners", self.cut.partners) } else { Ok(()) }
+        if self.cut.partners > 1 {
+            write!(f, ", by {} partners", self.cut.partners)?;
+        }
+        match self.region.lead {
+            [0, 0, 0] => Ok(()),
+            [z, y, x] => write!(f, ", from {z}x{y}x{x} before the output"),
+        }
     }
 }
 
@@ -806,7 +816,7 @@ mod tests {
         let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
         let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
-        let whole = Region::whole(&phases, false);
+        let whole = Region::whole([0; 3], &phases, false);
         let region = match first_positions {
             Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },
             None => whole,
@@ -823,7 +833,7 @@ mod tests {
         let problem = layer.problem(Shape::batched(2, 8, input)).unwrap();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
         let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
-        let region = Region::whole(&phases, false);
+        let region = Region::whole([0; 3], &phases, false);
         Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) }).unwrap().merged_axes
     }
 

@@ -5,6 +5,7 @@ mod cost;
 mod groups;
 mod halves;
 mod layout;
+mod leads;
 mod ordinary;
 mod regions;
 mod tables;
@@ -48,14 +49,21 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     check_limits(&task.problem)?;
-    Ok(recipe_for(task, &regions::parts(task, choice::cheapest(task, None)?)))
+    Ok(recipe_for(task, &cheapest_parts(task, choice::cheapest_of_leads(task)?)))
+}
+
+/// The cheapest of some ways to compute a task, each of them as a whole or in regions. There is one, at least.
+fn cheapest_parts(task: &Task, wholes: Vec<Part>) -> Vec<Part> {
+    let cycles = |parts: &Vec<Part>| parts.iter().map(|part| part.cycles).sum::<f64>();
+    let ways = wholes.into_iter().map(|whole| regions::parts(task, whole));
+    ways.min_by(|a, b| cycles(a).total_cmp(&cycles(b))).expect("there is a way")
 }
 
 /// The recipes of the next cheapest cuts, of the cheapest one of joined rows, and of a division into regions, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
     let whole = choice::several(task, 1 + MOST_OTHERS).unwrap_or_default();
-    let Some(cheapest) = whole.first() else { return Vec::new() };
-    let chosen = recipe_for(task, &regions::parts(task, cheapest.clone())).describe();
+    let (Some(cheapest), Ok(chosen)) = (whole.first(), recipe(task)) else { return Vec::new() };
+    let chosen = chosen.describe();
     let divided = regions::all_parts(task, cheapest.clone());
     let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()

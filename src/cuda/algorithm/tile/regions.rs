@@ -28,6 +28,8 @@ const WORTH_IF_JOINED: f64 = 0.9;
 /// A box of positions, as each phase counts them, outermost axis first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
+    /// How many elements before the output positions are counted from.
+    pub(super) lead: [u32; 3],
     pub(super) first: [u32; 3],
     pub(super) extents: [u32; 3],
     /// Whether there is no other region beyond, along each axis.
@@ -35,13 +37,13 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// All positions, or, if the output is filled first, all those of phases with taps: others may have one more.
-    pub(super) fn whole(phases: &[Vec<Phase>; 3], fills_first: bool) -> Self {
+    /// All positions, or, if the output is filled first, all those of phases with taps: others may have one more. The phases are those from a lead on.
+    pub(super) fn whole(lead: [u32; 3], phases: &[Vec<Phase>; 3], fills_first: bool) -> Self {
         let extents = phases.each_ref().map(|phases| {
             let written = phases.iter().filter(|phase| !fills_first || phase.taps > 0);
             written.map(|phase| phase.positions as u32).max().unwrap_or(0)
         });
-        Self { first: [0; 3], extents, is_last: [true; 3] }
+        Self { lead, first: [0; 3], extents, is_last: [true; 3] }
     }
 
     /// Whether there are no other regions.
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn regions_cover_all_positions_once() {
-        let whole = Region { first: [0; 3], extents: [18, 36, 100], is_last: [true; 3] };
+        let whole = Region { lead: [0; 3], first: [0; 3], extents: [18, 36, 100], is_last: [true; 3] };
         let mut regions = vec![whole];
         for axis in [2, 1, 0] {
             if let Some([main, rest]) = regions[0].divided(axis) {
@@ -124,14 +126,14 @@ mod tests {
         // Every second position has no taps, and there is one more of these than of the others.
         let axis = Axis { input: 32, output: 65, kernel: 3, stride: 2, dilation: 2, pad_begin: 1 };
         let phases = [0; 3].map(|_| axis.phases());
-        assert_eq!(Region::whole(&phases, false).extents, [33; 3]);
-        assert_eq!(Region::whole(&phases, true).extents, [32; 3]);
+        assert_eq!(Region::whole([0; 3], &phases, false).extents, [33; 3]);
+        assert_eq!(Region::whole([0; 3], &phases, true).extents, [32; 3]);
     }
 
     #[test]
     fn little_is_beyond_a_multiple() {
         let beyond = |extent| {
-            let region = Region { first: [0; 3], extents: [1, 1, extent], is_last: [true; 3] };
+            let region = Region { lead: [0; 3], first: [0; 3], extents: [1, 1, extent], is_last: [true; 3] };
             region.divided(2).map(|[main, rest]| (main.extents[2], rest.first[2], rest.extents[2]))
         };
         assert_eq!(beyond(66), Some((64, 64, 2)));

@@ -146,6 +146,7 @@ impl Tables {
             input: axes.map(|axis| axis.input as u32),
             output: axes.map(|axis| axis.output as u32),
             stride: axes.map(|axis| axis.stride as u32),
+            lead: layout.region.lead,
             in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             pitch: layout.pitch,
@@ -199,6 +200,7 @@ impl Tables {
             merged_axes: layout.merged_axes,
             partners: layout.cut.partners,
             products_start: self.shared.products_start,
+            padding: 0,
         }
     }
 
@@ -295,7 +297,7 @@ impl Builder<'_> {
         let axis = cut.row_axis;
         let Axis { stride, output, .. } = self.problem.axes()[axis];
         let origin = u64::from(place.origin[axis]) + row as u64 * u64::from(cut.row_distance()) * stride as u64;
-        if origin >= output as u64 {
+        if origin >= output as u64 + u64::from(layout.region.lead[axis]) {
             return OutputPlace { source: OutputPlace::NONE, ..place };
         }
         place.origin[axis] = origin as u32;

@@ -62,6 +62,22 @@ pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
     host::load_readonly(source)
 }
 
+/// Brings the line of the cache that has `place` closer, so that loads from there take less time later. Nothing waits for it.
+///
+/// # Safety
+///
+/// `place` must be valid in global memory.
+#[inline(always)]
+pub unsafe fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the pointer; nothing changes but what the cache holds.
+    unsafe {
+        core::arch::asm!("prefetch.global.L1 [{place}];", place = in(reg64) place, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = place;
+}
+
 /// [`load_readonly`] if the condition holds, and else zero without an access. It never becomes a branch, so the loads of an
 /// unrolled loop stay together and wait for memory at the same time.
 ///

@@ -41,7 +41,7 @@ mod store;
 mod unrolled;
 
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
-use cuda_std::{hint, kernel, shared::dynamic_shared_mem, thread};
+use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
 use compute::{PackedRun, Staged, may_join_rows, multiply_run};
 use fragment::Fragment;
@@ -85,6 +85,9 @@ pub const ROWS: u32 = TEAMS * TEAM_ROWS;
 /// The first of the named barriers of the teams while they store.
 const STORE: u32 = 1;
 
+/// Rows of a table that a line of the cache has.
+const ROWS_OF_LINE: u32 = 128 / 16;
+
 /// Bytes of a staged slab.
 pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
     tile_columns * 8 * 4 * if split { 2 } else { 1 }
@@ -108,7 +111,8 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         let boxes = stage::comes_in_boxes(t, operands);
-        Ring::set_up(if boxes { 1 } else { stage::INPUT_PRODUCERS });
+        prefetch_tables(t, operands.tables);
+        Ring::set_up(t, if boxes { 1 } else { stage::INPUT_PRODUCERS });
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             multiply::take_registers();
             consume::<BLOCKS, SLOTS, SPLIT, ORDINARY>(t, operands, bias, output);
@@ -116,6 +120,20 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
             multiply::give_registers();
             stage::produce::<ORDINARY>(t, operands, boxes, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
+    }
+}
+
+/// Brings the beginning of the tables closer, which is all of them for most layers: everything that a block does first waits for some entry.
+///
+/// # Safety
+/// The tables are those that the tiling describes.
+#[inline(always)]
+unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
+    let thread = hint::opaque(thread::thread_idx_x());
+    let row = thread * ROWS_OF_LINE;
+    if thread < 32 && row < t.table_rows {
+        // SAFETY: the caller's promise: there is such a row.
+        unsafe { mem::prefetch(tables.add(row as usize)) };
     }
 }
 

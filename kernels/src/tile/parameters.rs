@@ -203,8 +203,8 @@ pub struct Tiling {
     pub partners: u32,
     /// Where partners leave their products in shared memory, in bytes.
     pub products_start: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Rows of the table.
+    pub table_rows: u32,
 }
 
 impl Tiling {

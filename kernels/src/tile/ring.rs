@@ -2,9 +2,9 @@
 //!
 //! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant.
 
-use cuda_std::{mbarrier::Mbarrier, shared::dynamic_shared_mem, thread, warp};
+use cuda_std::{hint, mbarrier::Mbarrier, shared::dynamic_shared_mem, thread, warp};
 
-use super::{TEAM_THREADS, TEAMS, multiply::WEIGHT_ARRIVALS, parameters::Tiling};
+use super::{TEAM_THREADS, TEAMS, THREADS, multiply::WEIGHT_ARRIVALS, parameters::Tiling};
 
 /// The most slots of a ring.
 pub const MOST_RING_SLOTS: u32 = 8;
@@ -14,6 +14,9 @@ pub const BARRIER_BYTES: u32 = 4 * MOST_RING_SLOTS * 8;
 
 /// Warps that empty a slot. Each says so once.
 const EMPTIERS: u32 = TEAMS * TEAM_THREADS / 32;
+
+/// Warps of a block.
+const WARPS: u32 = THREADS / 32;
 
 /// Where somebody is in a ring.
 #[derive(Clone, Copy)]
@@ -44,16 +47,25 @@ impl Ring {
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
     #[inline(always)]
-    pub(super) unsafe fn set_up(input_arrivals: u32) {
-        let number = thread::thread_idx_x();
-        if number < 4 * MOST_RING_SLOTS {
-            let arrivals = match number / MOST_RING_SLOTS {
-                0 => input_arrivals,
-                2 => WEIGHT_ARRIVALS,
-                _ => EMPTIERS,
-            };
-            // SAFETY: each barrier is initialised by one thread; the block's barrier follows.
-            unsafe { barrier(number).init(arrivals) };
+    pub(super) unsafe fn set_up(t: &Tiling, input_arrivals: u32) {
+        // One lane of each warp: lanes would take turns, some 80 cycles each.
+        let thread = hint::opaque(thread::thread_idx_x());
+        if thread.is_multiple_of(32) {
+            let mut slot = thread / 32;
+            while slot < t.input_ring + t.weight_ring {
+                let (ring, slot_of_ring, arrivals) = if slot < t.input_ring {
+                    (Self::inputs(t), slot, input_arrivals)
+                } else {
+                    (Self::weights(t), slot - t.input_ring, WEIGHT_ARRIVALS)
+                };
+                let ring = Self { slot: slot_of_ring, ..ring };
+                // SAFETY: each barrier is initialised by one thread; the block's barrier follows.
+                unsafe {
+                    ring.full().init(arrivals);
+                    ring.empty().init(EMPTIERS);
+                }
+                slot += WARPS;
+            }
         }
         // SAFETY: the caller's promise.
         unsafe { thread::sync_threads() };
@@ -69,6 +81,12 @@ impl Ring {
     #[inline(always)]
     pub(super) fn full(&self) -> Mbarrier {
         barrier(self.first + self.slot)
+    }
+
+    /// The barrier that says that the slot is empty.
+    #[inline(always)]
+    fn empty(&self) -> Mbarrier {
+        barrier(self.first + MOST_RING_SLOTS + self.slot)
     }
 
     /// Waits until the slot is full.
@@ -88,7 +106,7 @@ impl Ring {
     #[inline(always)]
     pub(super) unsafe fn await_empty(&self) {
         // SAFETY: the caller's promise.
-        unsafe { barrier(self.first + MOST_RING_SLOTS + self.slot).wait(self.parity ^ 1) };
+        unsafe { self.empty().wait(self.parity ^ 1) };
     }
 
     /// Says that this warp does not need the slot any more.
@@ -101,7 +119,7 @@ impl Ring {
         unsafe {
             warp::sync_warp(u32::MAX);
             if warp::lane_id() == 0 {
-                barrier(self.first + MOST_RING_SLOTS + self.slot).arrive();
+                self.empty().arrive();
             }
         }
     }

@@ -200,7 +200,7 @@ impl Tables {
             merged_axes: layout.merged_axes,
             partners: layout.cut.partners,
             products_start: self.shared.products_start,
-            padding: 0,
+            table_rows: self.rows.len() as u32,
         }
     }
 

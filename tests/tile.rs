@@ -276,6 +276,18 @@ fn positions_begin_before_the_output() {
     }
 }
 
+/// Blocks with several tiles, of which some begin with the output, where a part of the first position is not stored, and others do not.
+#[test]
+fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
+    let layer = ConvTranspose::<1>::builder(8, 5, [4]).stride([2]).padding([1]).build().unwrap();
+    let input = Shape::batched(140, 8, [150]);
+    for &(architecture, precision) in &KINDS[..2] {
+        let plans = EmulatedPlan::ways_with_architecture(&layer, input, options(precision), architecture).unwrap();
+        let mut plans = plans.iter().filter(|plan| plan.describe().contains("before the output"));
+        check_plan(&layer, plans.next().expect("there is such a way"), input);
+    }
+}
+
 /// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four and eight; with groups, a bias, and
 /// channels beyond a tile.
 #[test]

@@ -235,8 +235,8 @@ pub struct Pass {
     pub first_run: u32,
     /// The first slab within the slabs of a stage.
     pub first_slab: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Slabs of the first chunk, which can be fetched before its entry has been.
+    pub first_slabs: u32,
 }
 
 /// What a pass writes for each row of positions: neighbouring output elements.

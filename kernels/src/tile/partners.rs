@@ -2,7 +2,7 @@
 //! multiprocessors.
 //!
 //! They are a cluster. When all have their product, each leaves it in its shared memory, adds up a part of everybody's, in the order of the shares, and brings
-//! that to the first one, which stores it. Limits: on compute capability 9.0 only; a block has one job then, with a product.
+//! that to the one that stores it: the first partner stores what is the first team's, the second one what is the second team's. Limits: on compute capability 9.0 only; a block has one job then, with a product.
 
 use cuda_std::{
     cluster, hint,
@@ -58,7 +58,7 @@ pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
     unsafe {
         if const { may_have_partners(BLOCKS, false) } && t.partners > 1 {
             add_up(t, product);
-            if partner(t) > 0 {
+            if partner(t) != team() {
                 return;
             }
         }
@@ -81,7 +81,7 @@ pub(super) unsafe fn store_sums<const BLOCKS: usize, const SLOTS: usize>(
     unsafe {
         if const { may_have_partners(BLOCKS, true) } && t.partners > 1 {
             add_up(t, sums);
-            if partner(t) > 0 {
+            if partner(t) != team() {
                 return;
             }
             sums.set(|slot, block| of_thread(t).add(distance::<BLOCKS>(slot, block)).load());
@@ -90,7 +90,7 @@ pub(super) unsafe fn store_sums<const BLOCKS: usize, const SLOTS: usize>(
     }
 }
 
-/// A product, or, if there are partners, the sum of theirs in the shared memory of the first one.
+/// A product, or, if there are partners, the sum of theirs in the shared memory of the one that stores it.
 struct Sum<'a, P> {
     product: &'a P,
     t: &'a Tiling,
@@ -110,13 +110,17 @@ impl<const BLOCKS: usize, const SLOTS: usize, P: Product<BLOCKS, SLOTS>> Product
     }
 }
 
-/// Adds up the products of the partners, in the shared memory of the first one.
+/// Adds up the products of the partners: what a team has, in the shared memory of the partner of its number.
 ///
 /// # Safety
 /// As [`store`].
 #[inline(always)]
 unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &impl Product<BLOCKS, SLOTS>) {
     let own = of_thread(t);
+    // Every other partner works for the same team, with both of its own.
+    let (owner, worker) = (partner(t) % TEAMS, partner(t) / TEAMS * TEAMS + team());
+    // The place of the thread of the same number in that team.
+    let owned = own.add(owner.wrapping_sub(team()).wrapping_mul(TEAM_THREADS));
     // SAFETY: the caller's promise: both teams come here, so nobody needs the rings any more, nor this place. Each part of it is added up, and overwritten, by
     // one partner, when all have written theirs. A block does not end before all have come to the second barrier.
     unsafe {
@@ -127,9 +131,9 @@ unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &
             });
         });
         cluster::sync_cluster();
-        let mut part = partner(t);
+        let mut part = worker;
         while part < const { (BLOCKS * SLOTS) as u32 } {
-            let place = own.add(part * TEAMS * TEAM_THREADS);
+            let place = owned.add(part * TEAMS * TEAM_THREADS);
             let mut sum = [0.0; 4];
             unrolled!(PARTNER in 0..MOST_PARTNERS as usize, at most 8 => {
                 if (PARTNER as u32) < t.partners {
@@ -137,11 +141,17 @@ unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &
                     sum = [sum[0] + a, sum[1] + b, sum[2] + c, sum[3] + d];
                 }
             });
-            cluster::store(place, 0, sum);
+            cluster::store(place, owner, sum);
             part += t.partners;
         }
         cluster::sync_cluster();
     }
+}
+
+/// The number of this thread's team.
+#[inline(always)]
+fn team() -> u32 {
+    hint::opaque(thread::thread_idx_x()) / TEAM_THREADS
 }
 
 /// Where the first values of this thread are: a slot's of a block of columns, which all threads have side by side.

@@ -71,6 +71,7 @@ pub(super) struct PassHead {
     pub(super) first_chunk: u32,
     pub(super) first_run: u32,
     pub(super) first_slab: u32,
+    pub(super) first_slabs: u32,
 }
 
 impl PassHead {
@@ -80,9 +81,9 @@ impl PassHead {
     pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
         let row = tables.wrapping_add((number * t.pass_rows) as usize);
         // SAFETY: the caller's promise.
-        let ([z, y, x, chunks], [first_chunk, first_run, first_slab, _]) =
+        let ([z, y, x, chunks], [first_chunk, first_run, first_slab, first_slabs]) =
             unsafe { (mem::load_readonly(row), mem::load_readonly(row.add(1))) };
-        Self { origin: [z, y, x], chunks, first_chunk, first_run, first_slab }
+        Self { origin: [z, y, x], chunks, first_chunk, first_run, first_slab, first_slabs }
     }
 
     /// What a pass writes: its place with the given number.

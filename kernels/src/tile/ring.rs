@@ -9,8 +9,8 @@ use super::{TEAM_THREADS, TEAMS, THREADS, multiply::WEIGHT_ARRIVALS, parameters:
 /// The most slots of a ring.
 pub const MOST_RING_SLOTS: u32 = 8;
 
-/// Bytes of shared memory that barriers take, at its beginning: full and empty ones, of inputs and weights.
-pub const BARRIER_BYTES: u32 = 4 * MOST_RING_SLOTS * 8;
+/// Bytes of shared memory that barriers take, at its beginning: full and empty ones, of inputs and weights, and the one of the first weights.
+pub const BARRIER_BYTES: u32 = (4 * MOST_RING_SLOTS + 1) * 8;
 
 /// Warps that empty a slot. Each says so once.
 const EMPTIERS: u32 = TEAMS * TEAM_THREADS / 32;
@@ -66,6 +66,11 @@ impl Ring {
                 }
                 slot += WARPS;
             }
+        }
+        #[cfg(cuda_arch = "sm_90a")]
+        if thread == THREADS - 32 {
+            // SAFETY: as above.
+            unsafe { first_weights().init(1) };
         }
         // SAFETY: the caller's promise.
         unsafe { thread::sync_threads() };
@@ -133,6 +138,13 @@ impl Ring {
             self.parity ^= 1;
         }
     }
+}
+
+/// The barrier whose first phase is complete when the first weights of the block are on their way, as many as there is room for or as a stage has.
+#[cfg(cuda_arch = "sm_90a")]
+#[inline(always)]
+pub(super) fn first_weights() -> Mbarrier {
+    barrier(4 * MOST_RING_SLOTS)
 }
 
 /// A barrier by its number.

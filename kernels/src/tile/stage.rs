@@ -8,12 +8,16 @@
 #[cfg(not(cuda_arch = "sm_90a"))]
 mod registers;
 
+#[cfg(cuda_arch = "sm_90a")]
+use cuda_std::warp;
 use cuda_std::{
     async_copy, hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
     thread,
 };
 
+#[cfg(cuda_arch = "sm_90a")]
+use super::ring::first_weights;
 use super::{
     PRODUCERS, TEAM_THREADS, TEAMS,
     multiply::stage_weights,
@@ -79,6 +83,8 @@ unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands,
     let slab_words = slab_bytes as usize / 4;
     let stage_words = t.stage_slabs as usize * slab_words;
     let mut ring = Ring::weights(t);
+    #[cfg(cuda_arch = "sm_90a")]
+    let mut is_first = true;
     // SAFETY: the caller's promise. A slot is filled when the teams have left it; it has room for a chunk.
     unsafe {
         for job in jobs(t) {
@@ -89,7 +95,12 @@ unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands,
             for stage in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 let source = operands.weight.wrapping_add(first_slab + stage as usize * stage_words);
                 for number in 0..pass.chunks {
-                    let chunk = chunk(t, operands.tables, pass.first_chunk + number);
+                    // Inputs that are asked for meanwhile would come first.
+                    let chunk = if number == 0 {
+                        Chunk { first_slab: 0, slabs: pass.first_slabs, padding: [0; 2] }
+                    } else {
+                        chunk(t, operands.tables, pass.first_chunk + number)
+                    };
                     let source = source.wrapping_add(chunk.first_slab as usize * slab_words);
                     let target = dynamic_shared_mem().add(t.weight_start + ring.slot() * t.weight_bytes);
                     ring.await_empty();
@@ -99,6 +110,13 @@ unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands,
                         registers::stage_weights(target, source, bytes, ring.full());
                     } else {
                         stage_weights(target, source, bytes, ring.full());
+                    }
+                    #[cfg(cuda_arch = "sm_90a")]
+                    if is_first && number + 1 == pass.chunks.min(t.weight_ring) {
+                        is_first = false;
+                        if warp::lane_id() == 0 {
+                            first_weights().arrive();
+                        }
                     }
                     ring.advance();
                 }
@@ -115,6 +133,7 @@ unsafe fn produce_weights<const ORDINARY: bool>(t: &Tiling, operands: &Operands,
 #[inline(always)]
 unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
     let mut ring = Ring::inputs(t);
+    let mut boxes = 0;
     // SAFETY: the caller's promise. A slot is filled when the teams have left it.
     unsafe {
         for job in jobs(t) {
@@ -124,6 +143,11 @@ unsafe fn produce_boxes(t: &Tiling, operands: &Operands) {
                 box_origin(t, [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]) as i32));
             let mut channel = place.share * t.in_per_group;
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
+                // The teams need all weights of the first stage before they need inputs of the second one, and these would come first.
+                if boxes == 1 {
+                    first_weights().wait(0);
+                }
+                boxes += 1;
                 ring.await_empty();
                 ring.full().arrive_expect(t.box_bytes);
                 let slot = dynamic_shared_mem::<u8>().add(t.input_start + ring.slot() * t.input_bytes);

@@ -250,7 +250,8 @@ impl Builder<'_> {
         let chunks = self.chunks.len() as u32 - first_chunk;
         self.stage_chunks = self.stage_chunks.max(chunks);
         let origin = origin.map(|origin| origin as i32);
-        let pass = Pass { origin, chunks, first_chunk, first_run, first_slab, padding: 0 };
+        let first_slabs = self.chunks.get(first_chunk as usize).map_or(0, |chunk| chunk.slabs);
+        let pass = Pass { origin, chunks, first_chunk, first_run, first_slab, first_slabs };
         self.passes.extend_from_slice(cast_slice(&[pass]));
         let places = self.places(groups);
         self.passes.extend_from_slice(cast_slice(&places));

@@ -139,6 +139,7 @@ mod tests {
             include_str!("../../benches/problems.json"),
             include_str!("../../benches/decoders.json"),
             include_str!("../../benches/layers.json"),
+            include_str!("../../benches/networks.json"),
         ];
         for json in lists {
             let mut numbers: Vec<_> = parse(json).unwrap().iter().map(|problem| problem.id.unwrap()).collect();

@@ -280,7 +280,7 @@ fn positions_begin_before_the_output() {
 #[test]
 fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
     let layer = ConvTranspose::<1>::builder(8, 5, [4]).stride([2]).padding([1]).build().unwrap();
-    let input = Shape::batched(140, 8, [290]);
+    let input = Shape::batched(400, 8, [290]);
     for &(architecture, precision) in &KINDS[..2] {
         let plans = EmulatedPlan::ways_with_architecture(&layer, input, options(precision), architecture).unwrap();
         let mut plans = plans.iter().filter(|plan| plan.describe().contains("before the output"));

@@ -86,10 +86,10 @@ const CHUNK_LATENCY: f64 = 350.0;
 const STORE_LATENCY: f64 = 1000.0;
 
 /// Cycles that partners wait for each other.
-const PARTNERS_LATENCY: f64 = 3000.0;
+const PARTNERS_LATENCY: f64 = 4000.0;
 
 /// Bytes per cycle that a multiprocessor gets from the shared memory of others.
-const PARTNER_BYTES: f64 = 28.0;
+const PARTNER_BYTES: f64 = 14.0;
 
 /// What a team does in one stage, on average over the passes.
 struct Work {
@@ -281,12 +281,11 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     }
 }
 
-/// Cycles that partners take to add up their products: each gets a part of everybody else's, then either team's sums come together at one of them.
+/// Cycles that partners take to add up their products.
 fn add_up(layout: &Layout) -> f64 {
     let partners = f64::from(layout.cut.partners);
     let bytes = f64::from(layout.products_bytes());
-    let moved = bytes * ((partners - 1.0) + (partners - 2.0) / 2.0) / partners;
-    if layout.cut.partners > 1 { PARTNERS_LATENCY + moved / PARTNER_BYTES } else { 0.0 }
+    if layout.cut.partners > 1 { PARTNERS_LATENCY + bytes * (partners - 1.0) / partners / PARTNER_BYTES } else { 0.0 }
 }
 
 /// Cycles that a layout is estimated to take, if conflicts prolong loads that much; `None` if it does not fit.

@@ -100,7 +100,8 @@ impl Mbarrier {
         self.0.address()
     }
 
-    /// Makes the barrier, whose phases expect `arrivals` arrivals each. One thread does so, once in a block.
+    /// Makes the barrier, whose phases expect `arrivals` arrivals each. One thread does so, once in a block. Lanes of a warp that make
+    /// one each take turns, about 80 cycles on an H200; warps do not.
     ///
     /// # Safety
     ///

@@ -41,9 +41,9 @@ pub(super) struct Part {
     pub(super) cycles: f64,
 }
 
-/// The cheapest layout for a region of a task, or for all of it, or why there is none.
-pub(super) fn cheapest(task: &Task, region: Option<Region>) -> Result<Part, Unsupported> {
-    candidates(task, region)?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
+/// The cheapest layout for a region of a task, or why there is none.
+pub(super) fn cheapest(task: &Task, region: Region) -> Result<Part, Unsupported> {
+    candidates(task, Some(region))?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
 /// Of each lead that is not much dearer than another one, the cheapest layout that fits, the cheapest of all first; or why there is none.
@@ -89,7 +89,7 @@ pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<I
     })
 }
 
-/// The layouts worth a thought, the cheapest first.
+/// The layouts worth a thought for a region, or for all positions, with each lead; the cheapest first.
 fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>, Unsupported> {
     check(&task.problem)?;
     let fills_first = fills_first(task, &phases(&task.problem, [0; 3]));

@@ -7,6 +7,9 @@
 use super::groups::groups;
 use crate::{Axis, Phase, Problem};
 
+/// The most phases of an axis that share columns: of more, a lead would be of no use.
+const MOST_PHASES: usize = 16;
+
 /// The leads that are worth a thought: none, and along each axis the one with which its phases have the most input positions in common, if that is not none.
 pub(super) fn leads(problem: &Problem<3>) -> Vec<[u32; 3]> {
     let [z, y, x] = problem.axes().each_ref().map(best);
@@ -33,18 +36,15 @@ fn phases_along(axis: &Axis, lead: u32) -> Vec<Phase> {
 
 /// The shortest lead with which the phases of an axis read the fewest input positions together, if all have taps.
 fn best(axis: &Axis) -> u32 {
-    if axis.output < axis.stride {
+    if axis.output < axis.stride || axis.stride > MOST_PHASES {
         return 0;
     }
     let read_together = |&lead: &u32| {
         let phases = phases_along(axis, lead);
         groups(axis, &phases, 0, phases.len(), false).iter().map(|group| (group.computed.is_empty(), group.taps)).max()
     };
-    (0..axis.stride.min(MOST_PHASES) as u32).min_by_key(read_together).unwrap_or(0)
+    (0..axis.stride as u32).min_by_key(read_together).unwrap_or(0)
 }
-
-/// Longer leads are not thought of: no more phases share columns.
-const MOST_PHASES: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -71,6 +71,7 @@ mod tests {
         assert_eq!(best(&axis(3, 1, 1, 1)), 0, "one phase");
         assert_eq!(best(&axis(3, 2, 1, 2)), 0, "one phase has no taps");
         assert_eq!(best(&axis(2, 4, 1, 1)), 0, "two of four have none");
+        assert_eq!(best(&axis(40, 20, 3, 1)), 0, "more phases than columns have room for");
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Par
     let mut parts = vec![whole];
     for axis in [2, 1, 0] {
         let Some(regions) = parts[0].layout.region.divided(axis) else { continue };
-        let [Ok(main), Ok(rest)] = regions.map(|region| choice::cheapest(task, Some(region))) else { continue };
+        let [Ok(main), Ok(rest)] = regions.map(|region| choice::cheapest(task, region)) else { continue };
         if worth(main.cycles + rest.cycles, parts[0].cycles) {
             parts[0] = main;
             parts.push(rest);

@@ -41,27 +41,29 @@ pub(super) struct Part {
     pub(super) cycles: f64,
 }
 
+/// A layout, and what it is estimated to take.
+pub(super) type Candidate = (f64, Layout);
+
 /// The cheapest layout for a region of a task, or why there is none.
 pub(super) fn cheapest(task: &Task, region: Region) -> Result<Part, Unsupported> {
     candidates(task, Some(region))?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
-/// Of each lead that is not much dearer than another one, the cheapest layout that fits, the cheapest of all first; or why there is none.
-pub(super) fn cheapest_of_leads(task: &Task) -> Result<Vec<Part>, Unsupported> {
+/// Of each lead that is not much dearer than another one, the cheapest of the `candidates` that fits, the cheapest of all first.
+pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    for candidate @ (cycles, layout) in &candidates(task, None)? {
-        let is_known = parts.iter().any(|part| part.layout.region.lead == layout.region.lead);
+    for candidate @ (cycles, layout) in candidates {
         if parts.first().is_some_and(|cheapest| *cycles > MOST_DEARER * cheapest.cycles) {
             break;
         }
+        let is_known = parts.iter().any(|part| part.layout.region.lead == layout.region.lead);
         parts.extend(if is_known { None } else { fitting(task, candidate) });
     }
-    if parts.is_empty() { Err(Unsupported::NoTile) } else { Ok(parts) }
+    parts
 }
 
-/// So many of the layouts that fit, the cheapest first; and the cheapest one whose rows are joined, with a lead, or without one, if none of these is such.
-pub(super) fn several(task: &Task, most: usize) -> Result<Vec<Part>, Unsupported> {
-    let candidates = candidates(task, None)?;
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose rows are joined, with a lead, or without one, if none of these is such.
+pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
     let kinds: [fn(&Layout) -> bool; 3] = [
         |layout| layout.cut.joined_rows > 1,
@@ -74,7 +76,7 @@ pub(super) fn several(task: &Task, most: usize) -> Result<Vec<Part>, Unsupported
             parts.extend(such.find_map(|candidate| fitting(task, candidate)));
         }
     }
-    Ok(parts)
+    parts
 }
 
 /// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as `f32`.
@@ -90,15 +92,15 @@ pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<I
 }
 
 /// The layouts worth a thought for a region, or for all positions, with each lead; the cheapest first.
-fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<(f64, Layout)>, Unsupported> {
+pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Candidate>, Unsupported> {
     check(&task.problem)?;
     let fills_first = fills_first(task, &phases(&task.problem, [0; 3]));
     let whole = |lead| Region::whole(lead, &phases(&task.problem, lead), fills_first);
     let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
     let layouts = regions.into_iter().flat_map(|region| layouts(task, region, fills_first));
-    let mut candidates: Vec<(f64, Layout)> =
+    let mut candidates: Vec<Candidate> =
         layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
-    let sort = |candidates: &mut [(f64, Layout)]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let sort = |candidates: &mut [Candidate]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
     let promising = &mut candidates[..promising];
@@ -131,7 +133,7 @@ fn halves_differ(layout: &Layout) -> bool {
 }
 
 /// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
-fn fitting(task: &Task, (cycles, layout): &(f64, Layout)) -> Option<Part> {
+fn fitting(task: &Task, (cycles, layout): &Candidate) -> Option<Part> {
     let tables = Tables::new(&task.problem, layout, task.target.shared_bytes)?;
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
     (words < 1 << 31).then(|| Part { layout: layout.clone(), tables, cycles: *cycles })

@@ -366,15 +366,19 @@ impl Layout {
     /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied, or if the cache takes the output anyway.
     /// Otherwise 0.
     pub(super) fn boxed_words(&self) -> u32 {
-        let rows_are_aligned = self.axis_x.output.is_multiple_of(4) && self.region.lead[2] == 0;
         let is_worth_it = self.has_large_output
             && self.tile_channels >= LEAST_BOXED_CHANNELS
             && self.boxed_bytes() <= MOST_BOXED_BYTES;
-        if !(self.cut.may_copy_boxes && rows_are_aligned && self.holds_pieces() && is_worth_it) {
+        if !(self.cut.may_copy_boxes && self.has_rows_at_multiples(4) && self.holds_pieces() && is_worth_it) {
             return 0;
         }
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32 * self.line_phases;
         [32, 16].into_iter().find(|&boxed| words.is_multiple_of(boxed)).unwrap_or(0)
+    }
+
+    /// Whether what tiles write of each output row begins at multiples of so many words, which it does if the rows do, and no lead moves it.
+    fn has_rows_at_multiples(&self, words: usize) -> bool {
+        self.axis_x.output.is_multiple_of(words) && self.region.lead[2] == 0
     }
 
     /// Bytes of a team's staged boxes.
@@ -543,7 +547,7 @@ impl Layout {
     /// Whether lanes store what they hold straight from the product, if the output is aligned.
     pub(super) fn is_direct(&self) -> bool {
         let words = if self.held() == Tiling::PAIRS { 2 } else { 4 };
-        self.holds_pieces() && self.axis_x.output.is_multiple_of(words) && self.region.lead[2] == 0
+        self.holds_pieces() && self.has_rows_at_multiples(words)
     }
 
     /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole sectors; one if they have no

@@ -24,7 +24,7 @@ use crate::cuda::{
     },
 };
 use crate::{Precision, Problem};
-use choice::Part;
+use choice::{Candidate, Part};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Tile,
@@ -48,23 +48,30 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    Ok(recipe_for(task, &cheapest_parts(task, &candidates(task)?)?))
+}
+
+/// The layouts worth a thought for all positions, the cheapest first.
+fn candidates(task: &Task) -> Result<Vec<Candidate>, Unsupported> {
     check_limits(&task.problem)?;
-    Ok(recipe_for(task, &cheapest_parts(task, choice::cheapest_of_leads(task)?)))
+    choice::candidates(task, None)
 }
 
-/// The cheapest of some ways to compute a task, each of them as a whole or in regions. There is one, at least.
-fn cheapest_parts(task: &Task, wholes: Vec<Part>) -> Vec<Part> {
+/// The cheapest way to compute a task, as a whole or in regions, with whichever lead.
+fn cheapest_parts(task: &Task, candidates: &[Candidate]) -> Result<Vec<Part>, Unsupported> {
     let cycles = |parts: &Vec<Part>| parts.iter().map(|part| part.cycles).sum::<f64>();
-    let ways = wholes.into_iter().map(|whole| regions::parts(task, whole));
-    ways.min_by(|a, b| cycles(a).total_cmp(&cycles(b))).expect("there is a way")
+    let wholes = choice::cheapest_of_leads(task, candidates).into_iter();
+    let ways = wholes.map(|whole| regions::parts(task, whole));
+    ways.min_by(|a, b| cycles(a).total_cmp(&cycles(b))).ok_or(Unsupported::NoTile)
 }
 
-/// The recipes of the next cheapest cuts, of the cheapest one of joined rows, and of a division into regions, if there are such.
+/// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, and of a division into regions, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
-    let whole = choice::several(task, 1 + MOST_OTHERS).unwrap_or_default();
-    let (Some(cheapest), Ok(chosen)) = (whole.first(), recipe(task)) else { return Vec::new() };
-    let chosen = chosen.describe();
-    let divided = regions::all_parts(task, cheapest.clone());
+    let candidates = candidates(task).unwrap_or_default();
+    let Ok(chosen) = cheapest_parts(task, &candidates) else { return Vec::new() };
+    let chosen = recipe_for(task, &chosen).describe();
+    let whole = choice::several(task, &candidates, 1 + MOST_OTHERS);
+    let divided = regions::all_parts(task, whole[0].clone());
     let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
@@ -201,7 +208,8 @@ mod tests {
     fn cuts_of_few_tiles(kernel: usize) -> Vec<Part> {
         let layer = ConvTranspose2d::builder(256, 8, [kernel; 2]).stride([2; 2]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 256, [4, 4])).unwrap().to_compute();
-        choice::several(&Task::new(problem, Precision::Tf32, Target::EMULATED), usize::MAX).unwrap()
+        let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
+        choice::several(&task, &candidates(&task).unwrap(), usize::MAX)
     }
 
     #[test]
@@ -236,7 +244,7 @@ mod tests {
         let layer = ConvTranspose1d::builder(9, 24, [5]).stride([1 << 30]).build().unwrap();
         let problem = layer.problem(Shape::batched(3, 9, [1])).unwrap().to_compute();
         let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
-        let cuts = choice::several(&task, usize::MAX).unwrap();
+        let cuts = choice::several(&task, &candidates(&task).unwrap(), usize::MAX);
         assert!(cuts.iter().any(|part| part.layout.cut.variant.slots == 8));
     }
 }

@@ -107,6 +107,23 @@ fn joined_rows() {
     check(&devices, &layer, Shape::batched(1, 18, [4, 9, 10]), "2 joined along");
 }
 
+/// Dilated taps along the axis of rows: in pictures of whole tiles and of others, in boxes and not; beside a stride, and along z.
+#[test]
+fn taps_along_rows_that_lie_apart() {
+    let devices = devices("taps_along_rows_that_lie_apart");
+    for (kernel, stride, dilation, samples, extent, words) in [
+        ([3, 3], [1, 1], [2, 2], 2, [60, 64], "one behind the other"),
+        ([3, 3], [1, 1], [2, 2], 8, [60, 65], "one behind the other"),
+        ([5, 2], [1, 1], [3, 1], 2, [31, 64], "tile"),
+        ([6, 3], [2, 1], [3, 1], 2, [21, 30], "tile"),
+    ] {
+        let layer = ConvTranspose::<2>::builder(16, 40, kernel).stride(stride).dilation(dilation).padding([2, 2]);
+        check(&devices, &layer.build().unwrap(), Shape::batched(samples, 16, extent), words);
+    }
+    let layer = ConvTranspose::<3>::builder(9, 20, [3, 2, 3]).dilation([2, 1, 1]).build().unwrap();
+    check(&devices, &layer, Shape::batched(1, 9, [9, 15, 30]), "tile");
+}
+
 #[test]
 fn strides_larger_than_the_columns_have_room_for() {
     let devices = devices("strides_larger_than_the_columns_have_room_for");

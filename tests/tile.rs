@@ -194,6 +194,24 @@ fn joined_rows() {
     check_kinds(on_tensor_cores, &layer, Shape::batched(1, 18, [4, 9, 10]), joined);
 }
 
+/// Dilated taps along the axis of rows, which slots have in common if they are boxes one behind the other: with all taps in a run, more, or fewer; beside a
+/// stride, which leaves phases with fewer; along z; and where the last slots are beyond the output.
+#[test]
+fn taps_along_rows_that_lie_apart() {
+    let words = "one behind the other";
+    for (kernel, stride, dilation, padding, extent) in [
+        ([3, 3], [1, 1], [2, 2], [2, 2], [8, 60]),
+        ([5, 2], [1, 1], [3, 1], [0, 0], [11, 40]),
+        ([2, 3], [1, 1], [4, 3], [1, 0], [9, 26]),
+        ([6, 3], [2, 1], [3, 1], [1, 1], [7, 40]),
+    ] {
+        let layer = ConvTranspose::<2>::builder(18, 10, kernel).stride(stride).dilation(dilation).padding(padding);
+        check_all(&layer.groups(2).build().unwrap(), Shape::batched(1, 18, extent), words);
+    }
+    let layer = ConvTranspose::<3>::builder(9, 20, [3, 2, 3]).dilation([2, 1, 1]).build().unwrap();
+    check_all(&layer, Shape::batched(1, 9, [6, 15, 30]), words);
+}
+
 /// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all but one. Every way that
 /// the model takes into account for these is tried, and some of them have halves.
 #[test]

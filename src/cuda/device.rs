@@ -292,8 +292,12 @@ impl Device {
         self.inner.modules.kernel(name)
     }
 
-    /// The kernel of that name, compiled for the values of its first parameter.
-    pub(super) fn specialised_kernel(&self, name: &'static str, values: &[u8]) -> Result<Arc<Specialised>, CudaError> {
+    /// The kernel of that name, compiled for the values of its first parameters.
+    pub(super) fn specialised_kernel(
+        &self,
+        name: &'static str,
+        values: &[&[u8]],
+    ) -> Result<Arc<Specialised>, CudaError> {
         let _entered = self.enter()?;
         self.inner.specialised.get(self, self.inner.modules.ptx(name)?, values)
     }

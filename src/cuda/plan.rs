@@ -452,7 +452,7 @@ fn prepare(
 ) -> Result<(Kernel, Option<Arc<Specialised>>), CudaError> {
     let _entered = device.enter()?;
     let constants = launch.constants().filter(|_| specialised);
-    let compiled = match constants.map(|values| device.specialised_kernel(launch.kernel, values)) {
+    let compiled = match constants.map(|values| device.specialised_kernel(launch.kernel, &values)) {
         Some(Ok(specialised)) => Some(specialised),
         // Without its library for that, the driver cannot compile; there may be machine code.
         None | Some(Err(CudaError::PtxRefused { .. })) => None,

@@ -49,7 +49,7 @@ pub(super) struct Launch {
     pub(super) first_packed: usize,
     /// The kernel's parameters, in order.
     pub(super) arguments: Vec<Argument>,
-    /// Whether the kernel gains from being compiled for the value of its first parameter.
+    /// Whether the kernel gains from being compiled for the values among its parameters, which come first.
     pub(super) gains_from_constants: bool,
     /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
     pub(super) cluster: u32,
@@ -141,12 +141,13 @@ impl Launch {
         }
     }
 
-    /// The value of the first parameter, if the kernel gains from being compiled for it.
-    pub(super) fn constants(&self) -> Option<&[u8]> {
-        match self.arguments.first() {
-            Some(Argument::Value(bytes)) if self.gains_from_constants => Some(bytes),
+    /// The values of the first parameters, if the kernel gains from being compiled for them.
+    pub(super) fn constants(&self) -> Option<Vec<&[u8]>> {
+        let values = self.arguments.iter().map_while(|argument| match argument {
+            Argument::Value(bytes) => Some(&**bytes),
             _ => None,
-        }
+        });
+        self.gains_from_constants.then(|| values.collect())
     }
 
     /// The descriptions of the boxes that the kernel copies of input and output, if it does.

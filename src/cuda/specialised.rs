@@ -15,7 +15,7 @@ use super::{
     module::{Kernel, Module},
 };
 
-/// A kernel that was compiled for the values of its first parameter, loaded as long as somebody has it.
+/// A kernel that was compiled for the values of its first parameters, loaded as long as somebody has it.
 #[derive(Debug)]
 pub(super) struct Specialised {
     module: Option<Module>,
@@ -62,9 +62,9 @@ impl Cache {
         &self,
         device: &Device,
         (architecture, name, ptx): (&str, &'static str, &str),
-        values: &[u8],
+        values: &[&[u8]],
     ) -> Result<Arc<Specialised>, CudaError> {
-        let key = (name, values.into());
+        let key = (name, values.concat().into());
         if let Some(kernel) = self.lock().get(&key).and_then(Weak::upgrade) {
             return Ok(kernel);
         }
@@ -96,10 +96,10 @@ const UNLESS_SPECIALISED: &str = "//! unless specialised";
 /// The comment before instructions that only specialised kernels need.
 const IF_SPECIALISED: &str = "//! if specialised: ";
 
-/// The PTX of a kernel in which the values of its first parameter are constants: each load of some of its bytes becomes a move.
+/// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes becomes a move.
 /// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
-fn with_constants(ptx: &str, name: &str, values: &[u8], goes_on: bool) -> String {
-    let parameter = format!("[{name}_param_0");
+fn with_constants(ptx: &str, name: &str, values: &[&[u8]], goes_on: bool) -> String {
+    let parameter = format!("[{name}_param_");
     let mut text = String::with_capacity(ptx.len());
     for line in ptx.lines().filter(|line| !(goes_on && line.ends_with(UNLESS_SPECIALISED))) {
         match load(line, &parameter).and_then(|load| constant(&load, values)) {
@@ -115,11 +115,13 @@ fn with_constants(ptx: &str, name: &str, values: &[u8], goes_on: bool) -> String
 /// A load of one value from a parameter.
 struct Load<'a> {
     register: &'a str,
+    /// The parameter's number.
+    parameter: usize,
     offset: usize,
     bytes: usize,
 }
 
-/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does.
+/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does. Names of parameters are `parameter` and a number.
 fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
     let (kind, rest) = line.trim().strip_prefix("ld.param.")?.split_once(char::is_whitespace)?;
     let bytes = match kind {
@@ -128,15 +130,15 @@ fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
         _ => return None,
     };
     let (register, place) = rest.trim().split_once(',')?;
-    let offset = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
-    let offset = if offset.is_empty() { 0 } else { offset.strip_prefix('+')?.parse().ok()? };
-    Some(Load { register, offset, bytes })
+    let place = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
+    let (number, offset) = place.split_once('+').unwrap_or((place, "0"));
+    Some(Load { register, parameter: number.parse().ok()?, offset: offset.parse().ok()?, bytes })
 }
 
 /// The instruction in the place of a load, if the values have such bytes.
-fn constant(load: &Load, values: &[u8]) -> Option<String> {
+fn constant(load: &Load, values: &[&[u8]]) -> Option<String> {
     let mut bytes = [0; 8];
-    bytes[..load.bytes].copy_from_slice(values.get(load.offset..load.offset + load.bytes)?);
+    bytes[..load.bytes].copy_from_slice(values.get(load.parameter)?.get(load.offset..load.offset + load.bytes)?);
     Some(format!("\tmov.b{} {}, {:#x};", 8 * load.bytes, load.register, u64::from_le_bytes(bytes)))
 }
 
@@ -150,12 +152,13 @@ mod tests {
     #[test]
     fn loads_become_moves_of_the_same_bytes() {
         let ptx = "\tld.param.b64 \t%rd1, [tango_param_0];\n\tld.param.u32 \t%r7, [tango_param_0+12];\n\
-                   \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
-                   \tbar.sync 0; //! unless specialised\n\t//! if specialised: bar.sync 1;\n";
-        let values: Vec<u8> = (1..=16).collect();
+                   \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
+                   \tld.param.b32 \t%r8, [tango_param_1+4];\n\tbar.sync 0; //! unless specialised\n\t//! if specialised: bar.sync 1;\n";
+        let values: Vec<u8> = (1..=24).collect();
         let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
-                        \tld.param.b64 \t%rd2, [tango_param_1];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\nbar.sync 1;\n";
-        assert_eq!(with_constants(ptx, "tango", &values, true), expected);
+                        \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
+                        \tmov.b32 %r8, 0x18171615;\nbar.sync 1;\n";
+        assert_eq!(with_constants(ptx, "tango", &[&values[..16], &values[16..]], true), expected);
     }
 
     #[test]
@@ -167,7 +170,7 @@ mod tests {
                 assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));
                 let loads = |text: &str| text.matches(&format!("[{name}_param_0")).count();
                 assert!(loads(text) > 40, "{name} reads its tiling");
-                let specialised = with_constants(text, name, &values, true);
+                let specialised = with_constants(text, name, &[&values], true);
                 assert_eq!(loads(&specialised), 0, "{name}, {}", ptx.name);
                 // Where products are asynchronous: see `Accumulators::wait_unless_specialised` of the kernels.
                 for comment in [UNLESS_SPECIALISED, IF_SPECIALISED] {

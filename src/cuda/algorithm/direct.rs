@@ -47,7 +47,7 @@ fn worth(task: &Task) -> bool {
 
 /// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those multiply blocks of eight
 /// channels at least, so the fewer there are, the more they multiply zeros. The limits were measured on an H200, see
-/// `benchmarks/2026-11-22-gpu-fill-and-panels.md`; they are higher where a thread computes several columns. Those for GPUs whose tensor cores do not
+/// `benchmarks/2026-11-24-gpu-few-channels.md`; they are higher where neighbouring outputs have taps of their own. Those for GPUs whose tensor cores do not
 /// take TF32 are estimated.
 fn has_few_channels(task: &Task) -> bool {
     const BLOCK: usize = 8;
@@ -56,21 +56,38 @@ fn has_few_channels(task: &Task) -> bool {
     let pairs = inputs.saturating_mul(outputs);
     let blocks = inputs.div_ceil(BLOCK).saturating_mul(outputs.div_ceil(BLOCK));
     let [.., x] = problem.axes();
+    let has_stride = x.stride > 1 && columns(x) == QUAD;
     if !task.target.tensor_cores {
         // Tiles have the same cores then: they gain by what they need not load again, unless most of a block is empty.
-        let least_share = if columns(x) == QUAD { 4 } else { 8 };
+        let least_share = if has_stride { 4 } else { 8 };
         return inputs <= 2 * BLOCK && pairs.saturating_mul(least_share) <= blocks.saturating_mul(BLOCK * BLOCK);
     }
-    match (task.precision, columns(x) == QUAD) {
+    let are_few = match (task.precision, has_stride) {
         (Precision::F32, true) => pairs <= 16 || inputs <= 16 && pairs <= blocks.saturating_mul(BLOCK),
         (Precision::F32, false) | (Precision::Tf32, true) => pairs <= 9,
         (Precision::Tf32, false) => pairs <= 4,
-    }
+    };
+    are_few && !waits_for_loads(task)
 }
 
-/// Columns of a piece: several where neighbouring outputs have taps of their own.
+/// Whether threads are so few, and have so much to load one after the other, that they do nothing but wait: as for one output channel of several input
+/// channels.
+fn waits_for_loads(task: &Task) -> bool {
+    const MOST_CHANNELS: usize = 2;
+    const MOST_LOADS: usize = 60;
+    const BUSY_THREADS: u128 = 768;
+    let inputs = task.problem.in_channels_per_group();
+    let [z, y, x] = task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
+    let at_once = columns(&task.problem.axes()[2]) - 1;
+    let loads =
+        [inputs, z, y, x + at_once.div_ceil(task.problem.axes()[2].stride)].into_iter().fold(1, usize::saturating_mul);
+    let threads = Layout::of(&task.problem).threads;
+    inputs > MOST_CHANNELS && loads > MOST_LOADS && threads < BUSY_THREADS * u128::from(task.target.multiprocessors)
+}
+
+/// Columns of a piece: several where neighbouring outputs have taps of their own, or read what their neighbours do.
 fn columns(x: &Axis) -> usize {
-    if x.stride > 1 && x.stride <= MOST_STRIDE && x.dilation == 1 { QUAD } else { 1 }
+    if x.stride <= MOST_STRIDE && x.dilation == 1 { QUAD } else { 1 }
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -86,7 +103,7 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     let pieces = layout.pieces(&task.problem);
     let arguments =
         vec![Argument::value(&problem), Argument::value(&pieces), Argument::Table(0), Input, Weight, Bias, Output];
-    let direct = Launch::per_element(kernel, pieces.threads, arguments);
+    let direct = Launch { gains_from_constants: true, ..Launch::per_element(kernel, pieces.threads, arguments) };
     Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], ..Recipe::default() })
 }
 
@@ -199,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn quads_are_for_strides_without_dilation() {
+    fn quads_are_for_layers_without_dilation() {
         assert_eq!(kernel(&layer([3, 3], [2, 2], [1, 1]), [5, 5]), "direct_quads");
-        assert_eq!(kernel(&layer([3, 3], [2, 1], [1, 1]), [5, 5]), "direct");
+        assert_eq!(kernel(&layer([3, 3], [2, 1], [1, 1]), [5, 5]), "direct_quads");
         let dilated = ConvTranspose2d::builder(4, 4, [3, 3]).stride([2, 2]).dilation([1, 2]).build().unwrap();
         assert_eq!(kernel(&dilated, [5, 5]), "direct");
     }
@@ -210,7 +227,7 @@ mod tests {
     #[test]
     fn pieces_reach_beyond_the_output() {
         let reach = |input| {
-            let layer = ConvTranspose2d::builder(1, 1, [1, 1]).build().unwrap();
+            let layer = ConvTranspose2d::builder(1, 1, [1, 1]).dilation([1, 2]).build().unwrap();
             Layout::of(&layer.problem(Shape::batched(1, 1, [1, input])).unwrap().to_3d()).reach()
         };
         assert!(reach((1 << 30) - 4) < 1 << 31 && reach(1 << 30) >= 1 << 31);
@@ -229,7 +246,7 @@ mod tests {
             let values = (0..shape.len()).map(|index| (index * 7 % 11) as f32 - 5.0);
             Tensor::from_vec(shape, values.collect()).unwrap()
         };
-        let kernels = [(2, 2, 0), (3, 2, 1), (4, 2, 1), (4, 2, 0), (8, 4, 2), (16, 8, 4)];
+        let kernels = [(2, 2, 0), (3, 2, 1), (4, 2, 1), (4, 2, 0), (8, 4, 2), (16, 8, 4), (3, 1, 1), (5, 1, 0)];
         for ((kernel, stride, padding), extent) in
             kernels.into_iter().flat_map(|kernel| [(kernel, [9, 6]), (kernel, [1, 150])])
         {

@@ -236,7 +236,7 @@ mod tests {
     fn direct_is_chosen_where_blocks_of_channels_would_be_empty() {
         let chosen = |precision, inputs, outputs, stride| {
             let layer = ConvTranspose2d::builder(inputs, outputs, [4, 4]).stride([stride; 2]).build().unwrap();
-            let problem = layer.problem(Shape::batched(2, inputs, [25, 27])).unwrap().to_3d();
+            let problem = layer.problem(Shape::batched(40, inputs, [250, 270])).unwrap().to_3d();
             choose(Algorithm::Auto, &Task::new(problem, precision, Target::EMULATED)).unwrap().0
         };
         use Algorithm::{Direct, Tile};
@@ -259,6 +259,19 @@ mod tests {
         ] {
             assert_eq!(chosen(precision, inputs, outputs, stride), algorithm, "{precision}, {inputs} to {outputs}");
         }
+    }
+
+    /// Where the output has few elements, so has the GPU few threads, and each of them much to load.
+    #[test]
+    fn tiles_are_chosen_where_threads_would_wait() {
+        let chosen = |inputs, outputs, extent| {
+            let layer = ConvTranspose2d::builder(inputs, outputs, [3, 3]).padding([1, 1]).build().unwrap();
+            let problem = layer.problem(Shape::batched(4, inputs, [extent; 2])).unwrap().to_3d();
+            choose(Algorithm::Auto, &Task::new(problem, Precision::F32, Target::EMULATED)).unwrap().0
+        };
+        use Algorithm::{Direct, Tile};
+        assert_eq!((chosen(8, 1, 256), chosen(8, 1, 1024)), (Tile, Direct));
+        assert_eq!((chosen(1, 8, 64), chosen(3, 3, 256)), (Direct, Direct), "54 loads");
     }
 
     /// Without tensor cores, tiles are computed as exactly as anything else, and in the same way in both precisions.

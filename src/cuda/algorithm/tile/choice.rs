@@ -62,11 +62,13 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose rows are joined, with a lead, or without one, if none of these is such.
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose rows are joined, or lie apart, with a lead, or without one, if none of these
+/// is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 3] = [
+    let kinds: [fn(&Layout) -> bool; 4] = [
         |layout| layout.cut.joined_rows > 1,
+        |layout| layout.cut.has_rows_apart(),
         |layout| layout.region.lead != [0; 3],
         |layout| layout.region.lead == [0; 3],
     ];
@@ -220,6 +222,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
             let joined_rows = if joined_along.is_some() { tile::JOINED_ROWS } else { 1 };
             let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
             for row_axis in (0..3).filter(|axis| joined_along.map_or(has_rows(axis), |joined| joined == *axis)) {
+                let taps_are_apart = problem.axes()[row_axis].input_step() as u32;
                 for &extents in &boxes {
                     let cut = Cut {
                         variant,
@@ -227,15 +230,19 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         halves,
                         close,
                         row_axis,
+                        one_behind_the_other: row_axis == 2,
                         joined_rows,
                         extents,
                         stage_blocks: 1,
                         partners: 1,
                         may_copy_boxes: task.target.large_tiles,
                     };
-                    cuts.extend(
-                        partners(task, *region, cut).flat_map(|partners| with_stages(task, Cut { partners, ..cut })),
-                    );
+                    let may_follow = joined_rows == 1 && taps_are_apart > 1 && extents[row_axis + 1] == taps_are_apart;
+                    let following = (row_axis < 2 && may_follow).then_some(Cut { one_behind_the_other: true, ..cut });
+                    cuts.extend([cut].into_iter().chain(following).flat_map(|cut| {
+                        partners(task, *region, cut)
+                            .flat_map(move |partners| with_stages(task, Cut { partners, ..cut }))
+                    }));
                 }
             }
         }
@@ -349,7 +356,8 @@ fn joined_uses(
 
 /// Boxes of positions, samples, z, y, x, of which few cover all positions.
 fn boxes(problem: &Problem<3>, positions: [usize; 3], rows: u32) -> Vec<[u32; 4]> {
-    let [z_extents, y_extents, x_extents] = positions.map(|positions| extents(positions, rows));
+    let [z_extents, y_extents, x_extents] =
+        [0, 1, 2].map(|axis| extents(positions[axis], problem.axes()[axis].input_step(), rows));
     let mut boxes = Vec::new();
     for &x in &x_extents {
         for y in with_filling(&y_extents, positions[1], rows / x) {
@@ -376,9 +384,9 @@ fn with_filling(extents: &[u32], positions: usize, most: u32) -> BTreeSet<u32> {
     extents.iter().copied().filter(|&extent| extent <= most).chain([filling]).collect()
 }
 
-/// Extents of a box along an axis: powers of two, and divisions of all positions, also rounded up to pairs.
-fn extents(positions: usize, rows: u32) -> Vec<u32> {
-    let powers = (0..=8).map(|power| 1 << power).filter(|&extent| extent <= positions);
+/// Extents of a box along an axis: powers of two, the distance of taps, and divisions of all positions, also rounded up to pairs.
+fn extents(positions: usize, taps_are_apart: usize, rows: u32) -> Vec<u32> {
+    let powers = (0..=8).map(|power| 1 << power).chain([taps_are_apart]).filter(|&extent| extent <= positions);
     let divisions = (1..=8).map(|parts| positions.div_ceil(parts));
     let divisions = divisions.flat_map(|extent| [extent, extent.next_multiple_of(2)]);
     let extents: BTreeSet<usize> = powers.chain(divisions).filter(|&extent| extent <= rows as usize).collect();

@@ -55,6 +55,9 @@ const WITHOUT_BOXES_SPLIT: f64 = 1.02;
 /// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
 const JOINED_ROWS: f64 = 1.07;
 
+/// How much longer dilated taps along the axis of rows take in TF32 than the model says, where no run takes several of them.
+const SEPARATE_ROW_TAPS: f64 = 1.1;
+
 /// How much longer a lead along x, or one of phases that lie close together, makes it in TF32 than the model says.
 const LEAD_ALONG_X: f64 = 1.05;
 
@@ -399,7 +402,14 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
-    Some(busy * joined * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
+    let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };
+    Some(busy * joined * separate * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
+}
+
+/// Whether several taps of some phases lie apart along an axis whose rows could serve several slots, but do not.
+fn has_separate_row_taps(layout: &Layout) -> bool {
+    let lie_apart = |group: &Group| group.taps > 1 && group.step > 1;
+    (0..2).any(|axis| layout.groups[axis].iter().any(lie_apart)) && !layout.cut.has_rows_apart()
 }
 
 /// How much longer a lead makes it than the rest of the model says.

@@ -60,6 +60,9 @@ pub(super) struct Cut {
     pub(super) close: bool,
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
+    /// Whether slots are boxes one behind the other along that axis, as they always are along x, so that an input row serves several slots where taps are as
+    /// far apart as a box is long. Otherwise they are neighbouring rows.
+    pub(super) one_behind_the_other: bool,
     /// Neighbouring positions along that axis, z or y, whose rows share the columns as phases do, for few output channels: one, or more.
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
@@ -151,19 +154,29 @@ impl Cut {
         [z, y, x * self.halves]
     }
 
-    /// Neighbouring rows of the output, or joined ones, each of which has a slot, or one for either half of the phases.
+    /// Rows of the output, or joined ones, each of which has a slot, or one for either half of the phases.
     pub(super) fn rows(&self) -> u32 {
         self.variant.slots / self.halves
     }
 
     /// How many positions along an axis lie between neighbouring ones of the box.
     pub(super) fn step(&self, axis: usize) -> u32 {
-        if axis == self.row_axis && axis < 2 { self.rows() * self.joined_rows } else { 1 }
+        if axis == self.row_axis && !self.one_behind_the_other { self.rows() * self.joined_rows } else { 1 }
     }
 
-    /// How many positions along their axis lie between neighbouring rows.
+    /// How many positions along their axis lie between the rows of one slot and those of the next.
     pub(super) fn row_distance(&self) -> u32 {
-        if self.row_axis == 2 { self.extents[3] } else { self.joined_rows }
+        if self.one_behind_the_other { self.extents[self.row_axis + 1] } else { self.joined_rows }
+    }
+
+    /// Whether slots are boxes one behind the other that could be neighbouring rows.
+    pub(super) fn has_rows_apart(&self) -> bool {
+        self.one_behind_the_other && self.row_axis < 2
+    }
+
+    /// How many positions taps along the axis of rows lie apart that a run takes together.
+    pub(super) fn distance_of_row_taps(&self) -> u32 {
+        self.row_distance() / self.joined_rows
     }
 
     /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some extents, z, y and
@@ -669,6 +682,9 @@ impl fmt::Display for Layout {
         if self.cut.rows() > 1 {
             write!(f, " times {} along {}", self.cut.rows(), ["z", "y", "x"][row_axis])?;
         }
+        if self.cut.has_rows_apart() {
+            write!(f, ", one behind the other")?;
+        }
         if self.cut.joined_rows > 1 {
             write!(f, ", {} joined along {}", self.cut.joined_rows, ["z", "y", "x"][row_axis])?;
         }
@@ -792,6 +808,7 @@ mod tests {
             halves: 1,
             close: false,
             row_axis: 0,
+            one_behind_the_other: false,
             joined_rows: 1,
             extents,
             stage_blocks: 1,
@@ -825,7 +842,13 @@ mod tests {
             Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },
             None => whole,
         };
-        Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) })
+        Layout::new(
+            &problem,
+            &phases,
+            &groups,
+            region,
+            Cut { row_axis: 2, one_behind_the_other: true, ..cut(extents, 1) },
+        )
     }
 
     /// The axes that boxes merge with x, for tiles of some positions.
@@ -838,7 +861,15 @@ mod tests {
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
         let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
         let region = Region::whole([0; 3], &phases, false);
-        Layout::new(&problem, &phases, &groups, region, Cut { row_axis: 2, ..cut(extents, 1) }).unwrap().merged_axes
+        Layout::new(
+            &problem,
+            &phases,
+            &groups,
+            region,
+            Cut { row_axis: 2, one_behind_the_other: true, ..cut(extents, 1) },
+        )
+        .unwrap()
+        .merged_axes
     }
 
     #[test]

@@ -453,7 +453,7 @@ pub(super) fn ranges(layout: &Layout, axis: usize, group: &Group) -> Vec<Range<u
     if axis == 2 && layout.has_pairs() && group.step == 1 {
         let most = (layout.run_slabs() / row_taps / layout.cut.halves).clamp(1, MOST_NEIGHBOURS) as usize;
         neighbours(group.taps, begins_even(layout, group), most)
-    } else if axis == layout.cut.row_axis && group.step == 1 {
+    } else if axis == layout.cut.row_axis && group.step == layout.cut.distance_of_row_taps() as usize {
         together(group.taps, row_taps as usize)
     } else {
         together(group.taps, 1)

@@ -1,0 +1,48 @@
+//! The direct kernels on a GPU, as they are and compiled for their layer: both have to be exact for small whole numbers.
+#![cfg(feature = "cuda")]
+
+mod gpu;
+
+use conv_transpose::{
+    ConvTranspose, Precision, Shape, Tensor,
+    cuda::{Algorithm, Device, Options, Plan},
+};
+use cust::stream::{Stream, StreamFlags};
+use gpu::{expected, whole_numbers};
+
+fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) {
+    let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+    let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
+    let exact = expected(layer, &x, &w, Some(&bias));
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+    let bias = device.upload_slice(&bias).unwrap();
+    for specialised in [false, true] {
+        let options = Options::default().algorithm(Algorithm::Direct).precision(Precision::F32);
+        let plan = Plan::new(device, layer, input, options.specialised(specialised)).unwrap();
+        assert_eq!(plan.is_specialised(), specialised);
+        let mut output = device.upload(&Tensor::filled(plan.output_shape(), f32::NAN).unwrap()).unwrap();
+        plan.forward(&stream, &x, &w, Some(&bias), &mut output).unwrap();
+        let output = output.download(&stream).unwrap();
+        assert!(output.as_slice() == exact, "{}, specialised: {specialised}, {layer:?}, {input}", plan.describe());
+    }
+}
+
+/// Pieces of four columns with code of their own and without, of one column, below and beside each other; rows that are aligned and rows that are not.
+#[test]
+fn kernels_compiled_for_their_layer_compute_the_same() {
+    let Some(device) = gpu::device("kernels_compiled_for_their_layer_compute_the_same") else { return };
+    for (kernel, stride, padding, dilation) in
+        [(4, 2, 1, 1), (3, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (7, 1, 0, 1), (8, 4, 2, 1), (5, 3, 1, 1), (3, 2, 1, 2)]
+    {
+        for extent in [[56, 56], [1, 513], [37, 11]] {
+            let layer = ConvTranspose::<2>::builder(6, 6, [kernel; 2]).stride([stride; 2]).padding([padding; 2]);
+            let layer = layer.dilation([dilation; 2]).groups(6).build().unwrap();
+            check(&device, &layer, Shape::batched(2, 6, extent));
+        }
+    }
+    let layer = ConvTranspose::<1>::builder(8, 4, [15]).padding([14]).dilation([2]).groups(4).build().unwrap();
+    check(&device, &layer, Shape::batched(3, 8, [1000]));
+    let layer = ConvTranspose::<3>::builder(3, 2, [3, 4, 3]).stride([1, 2, 1]).padding([1, 1, 1]).build().unwrap();
+    check(&device, &layer, Shape::batched(2, 3, [9, 10, 21]));
+}

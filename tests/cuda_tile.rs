@@ -107,6 +107,18 @@ fn joined_rows() {
     check(&devices, &layer, Shape::batched(1, 18, [4, 9, 10]), "2 joined along");
 }
 
+/// Rows without taps between others, which are stored together with them: odd rows, rows with gaps, and rows of several phases.
+#[test]
+fn some_rows_without_taps() {
+    let devices = devices("some_rows_without_taps");
+    for (channels, kernel, stride, extent) in
+        [(40, [3, 3], [5, 5], [9, 30]), (20, [1, 2], [2, 1], [17, 64]), (70, [2, 5], [4, 3], [9, 42])]
+    {
+        let layer = ConvTranspose::<2>::builder(16, channels, kernel).stride(stride).padding([0, 1]).build().unwrap();
+        check(&devices, &layer, Shape::batched(2, 16, extent), "tile");
+    }
+}
+
 /// Dilated taps along the axis of rows: in pictures of whole tiles and of others, in boxes and not; beside a stride, and along z.
 #[test]
 fn taps_along_rows_that_lie_apart() {

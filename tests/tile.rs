@@ -138,6 +138,20 @@ fn most_rows_without_taps() {
     check(&layer, Shape::batched(3, 4, [4, 3]));
 }
 
+/// Rows without taps between others, of which each group of phases stores some: one group, or several with as many or fewer; beside gaps along x, slices
+/// without taps, a bias, and partners.
+#[test]
+fn some_rows_without_taps() {
+    for (kernel, stride, dilation) in [([3, 3], [5, 5], [2, 2]), ([1, 2], [2, 1], [1, 1]), ([2, 3], [7, 2], [1, 2])] {
+        let layer = ConvTranspose::<2>::builder(9, 10, kernel).stride(stride).dilation(dilation).padding([1, 0]);
+        check_all(&layer.build().unwrap(), Shape::batched(2, 9, [4, 7]), "tile");
+    }
+    let layer = ConvTranspose::<3>::builder(8, 6, [1, 2, 3]).stride([2, 3, 1]).groups(2).build().unwrap();
+    check_all(&layer, Shape::batched(1, 8, [3, 2, 9]), "tile");
+    let layer = ConvTranspose::<2>::builder(256, 9, [1, 3]).stride([2, 2]).build().unwrap();
+    check_kinds(&KINDS[..2], &layer, Shape::batched(1, 256, [4, 5]), "partners");
+}
+
 /// FCN-32s has strides of 32; lines with gaps say where these are for 16 phases, and for words up to the 32nd. The phases of a pass are neighbouring
 /// words of a line, if they are a power of two; with padding, the last ones of a row are fewer.
 #[test]

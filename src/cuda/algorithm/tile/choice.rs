@@ -117,7 +117,8 @@ pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Cand
 fn layouts(task: &Task, region: Region, fills_first: bool) -> impl Iterator<Item = Layout> {
     let problem = &task.problem;
     let phases = Arc::new(phases(problem, region.lead));
-    let mut groups = AllGroups { region, fills_first, made: HashMap::new() };
+    let rows_are_together = !fills_first && are_staged(problem, &phases);
+    let mut groups = AllGroups { region, fills_first, rows_are_together, made: HashMap::new() };
     let mut joined = HashMap::new();
     cuts(task, &phases, &region).into_iter().filter_map(move |cut| {
         let Cut { row_axis, joined_rows, .. } = cut;
@@ -145,6 +146,8 @@ fn fitting(task: &Task, (cycles, layout): &Candidate) -> Option<Part> {
 struct AllGroups {
     region: Region,
     fills_first: bool,
+    /// Whether rows without taps are stored together with those that have some, where one pass has all of these.
+    rows_are_together: bool,
     made: HashMap<(usize, u32, usize), Arc<Vec<Group>>>,
 }
 
@@ -155,7 +158,8 @@ impl AllGroups {
             let make = || {
                 let (along, region) = (&problem.axes()[axis], self.region);
                 let first = self.region.first[axis];
-                let mut groups = groups(along, &phases[axis], first, columns[axis] as usize, axis == 2);
+                let together = axis == 2 || self.rows_are_together;
+                let mut groups = groups(along, &phases[axis], first, columns[axis] as usize, together);
                 groups.retain(|group| !self.fills_first || !group.computed.is_empty());
                 let within = |group: Group| group.within(along, region.first[axis], region.extents[axis]);
                 Arc::new(groups.into_iter().map(within).collect())
@@ -184,6 +188,14 @@ fn fills_first(task: &Task, phases: &[Vec<Phase>; 3]) -> bool {
     let rows = phases[0].len() * phases[1].len();
     let rows_with_taps = with_taps(0) * with_taps(1);
     rows_with_taps * with_taps(2) > 0 && rows_with_taps * 3 <= rows && fill::check(task).is_ok()
+}
+
+/// Whether products go through shared memory before they are stored, whatever the cut, because rows are odd, have gaps, or more phases than a lane holds.
+/// Otherwise a pass that also stores rows without taps would be slower than passes of their own.
+fn are_staged(problem: &Problem<3>, phases: &[Vec<Phase>; 3]) -> bool {
+    let [.., x] = problem.axes();
+    let has_gaps = phases[2].iter().any(|phase| phase.taps == 0);
+    !x.output.is_multiple_of(2) || has_gaps || phases[2].len() > 2
 }
 
 /// What no cut can do.

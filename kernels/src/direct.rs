@@ -197,6 +197,15 @@ impl<I: Index> Row<I> for AnyRow {
 
     #[inline(always)]
     unsafe fn last_tap<const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I) {
+        let stride = axis.stride as u32;
+        if V > 1 && stride <= V as u32 && stride.is_power_of_two() {
+            // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
+            let last = V as u32 - 1 + pieces.first_tap as u32;
+            let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
+            let (input, _) = x.divide(axis.stride_divisor);
+            let input = input.plus(I::new(strides.into())).plus(I::from_signed(pieces.first_input));
+            return (input, I::new(tap.into()));
+        }
         if V > 1 {
             let last = x.plus(I::new(V as u64 - 1)).plus(I::new(pieces.first_tap));
             let (input, tap) = last.divide(axis.stride_divisor);

@@ -70,19 +70,17 @@ fn has_few_channels(task: &Task) -> bool {
     are_few && !waits_for_loads(task)
 }
 
-/// Whether threads are so few, and have so much to load one after the other, that they do nothing but wait: as for one output channel of several input
-/// channels.
+/// Whether threads are so few, and have so many rows to load one after the other, that they do nothing but wait: as for one output channel of several
+/// input channels.
 fn waits_for_loads(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 2;
-    const MOST_LOADS: usize = 60;
+    const MOST_ROWS: usize = 12;
     const BUSY_THREADS: u128 = 768;
     let inputs = task.problem.in_channels_per_group();
-    let [z, y, x] = task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
-    let at_once = columns(&task.problem.axes()[2]) - 1;
-    let loads =
-        [inputs, z, y, x + at_once.div_ceil(task.problem.axes()[2].stride)].into_iter().fold(1, usize::saturating_mul);
+    let [z, y, _] = task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
+    let rows = inputs.saturating_mul(z).saturating_mul(y);
     let threads = Layout::of(&task.problem).threads;
-    inputs > MOST_CHANNELS && loads > MOST_LOADS && threads < BUSY_THREADS * u128::from(task.target.multiprocessors)
+    inputs > MOST_CHANNELS && rows > MOST_ROWS && threads < BUSY_THREADS * u128::from(task.target.multiprocessors)
 }
 
 /// Columns of a piece: several where neighbouring outputs have taps of their own, or read what their neighbours do.

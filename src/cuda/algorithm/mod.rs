@@ -271,7 +271,7 @@ mod tests {
         };
         use Algorithm::{Direct, Tile};
         assert_eq!((chosen(8, 1, 256), chosen(8, 1, 1024)), (Tile, Direct));
-        assert_eq!((chosen(1, 8, 64), chosen(3, 3, 256)), (Direct, Direct), "54 loads");
+        assert_eq!((chosen(1, 8, 64), chosen(3, 3, 256)), (Direct, Direct), "nine rows");
     }
 
     /// Without tensor cores, tiles are computed as exactly as anything else, and in the same way in both precisions.

@@ -28,7 +28,7 @@ fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape
     }
 }
 
-/// Pieces of four columns with code of their own and without, of one column, below and beside each other; rows that are aligned and rows that are not.
+/// Pieces of four columns whose taps are known and others, of one column, below and beside each other; rows that are aligned and rows that are not.
 #[test]
 fn kernels_compiled_for_their_layer_compute_the_same() {
     let Some(device) = gpu::device("kernels_compiled_for_their_layer_compute_the_same") else { return };

@@ -66,7 +66,7 @@ pub unsafe fn direct(
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u32, AnyRow, 1>(index, &problem, &pieces, &operands) }
+    unsafe { compute::<u32, 1>(index, &problem, &pieces, &operands) }
 }
 
 /// Computes the output column by column, with 64-bit indices.
@@ -88,10 +88,10 @@ pub unsafe fn direct_wide(
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u64, AnyRow, 1>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
+    unsafe { compute::<u64, 1>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
 }
 
-/// Computes the output by four columns, for fewer than 2^31 elements. The usual kernels of stride 2 have code of their own.
+/// Computes the output by four columns, for fewer than 2^31 elements.
 ///
 /// # Safety
 /// As [`direct_quads_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and of the
@@ -108,16 +108,8 @@ pub unsafe fn direct_quads(
 ) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     let operands = Operands { phases, input, weight, bias, output };
-    let row = &problem.axes[2];
     // SAFETY: the caller's promise.
-    unsafe {
-        match (pieces.column_step as u32, row.stride as u32, row.kernel as u32, pieces.first_tap as u32) {
-            (0, 2, 4, 1) => compute::<u32, Doubling<4, 1>, 4>(index, &problem, &pieces, &operands),
-            (0, 2, 3, 1) => compute::<u32, Doubling<3, 1>, 4>(index, &problem, &pieces, &operands),
-            (0, 2, 2, 0) => compute::<u32, Doubling<2, 0>, 4>(index, &problem, &pieces, &operands),
-            _ => compute::<u32, AnyRow, 4>(index, &problem, &pieces, &operands),
-        }
-    }
+    unsafe { compute::<u32, 4>(index, &problem, &pieces, &operands) }
 }
 
 /// Computes the output by four columns, with 64-bit indices.
@@ -137,7 +129,7 @@ pub unsafe fn direct_quads_wide(
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u64, AnyRow, 4>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
+    unsafe { compute::<u64, 4>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
 }
 
 /// What a kernel is given beside the geometry.
@@ -147,106 +139,6 @@ struct Operands {
     weight: *const f32,
     bias: *const f32,
     output: *mut f32,
-}
-
-/// The last axis of a layer, as far as the compiler knows it.
-trait Row<I> {
-    /// The kernel's extent.
-    fn kernel(axis: &Axis) -> I;
-    /// Distance between the kernel elements of one output column.
-    fn tap_step(axis: &Axis) -> I;
-    /// Distance between the input positions that they are applied to.
-    fn input_step<const V: usize>(axis: &Axis) -> I;
-    /// [`Pieces::input_column_step`].
-    fn input_column_step(pieces: &Pieces) -> I;
-    /// The last input position that reaches the piece at column `x`, and the kernel element that leads from there to the piece's
-    /// last column; if that element does not exist, no input beyond this position reaches the piece.
-    ///
-    /// # Safety
-    /// `phases` must be the problem's table, readable by the device, and `x` be within the output.
-    unsafe fn last_tap<const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I);
-}
-
-/// Any last axis.
-struct AnyRow;
-
-/// A last axis of stride 2 and dilation 1, whose kernel has `KERNEL` elements, of which `FIRST` leads to column 0 from the first
-/// input position that no padding cuts off. The pieces of a thread are below each other.
-struct Doubling<const KERNEL: u32, const FIRST: u32>;
-
-impl<I: Index> Row<I> for AnyRow {
-    #[inline(always)]
-    fn kernel(axis: &Axis) -> I {
-        I::new(axis.kernel)
-    }
-
-    #[inline(always)]
-    fn tap_step(axis: &Axis) -> I {
-        I::new(axis.tap_step)
-    }
-
-    #[inline(always)]
-    fn input_step<const V: usize>(axis: &Axis) -> I {
-        I::new(if V == 1 { axis.input_step } else { 1 })
-    }
-
-    #[inline(always)]
-    fn input_column_step(pieces: &Pieces) -> I {
-        I::new(pieces.input_column_step)
-    }
-
-    #[inline(always)]
-    unsafe fn last_tap<const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I) {
-        let stride = axis.stride as u32;
-        if V > 1 && stride <= V as u32 && stride.is_power_of_two() {
-            // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
-            let last = V as u32 - 1 + pieces.first_tap as u32;
-            let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
-            let (input, _) = x.divide(axis.stride_divisor);
-            let input = input.plus(I::new(strides.into())).plus(I::from_signed(pieces.first_input));
-            return (input, I::new(tap.into()));
-        }
-        if V > 1 {
-            let last = x.plus(I::new(V as u64 - 1)).plus(I::new(pieces.first_tap));
-            let (input, tap) = last.divide(axis.stride_divisor);
-            return (input.plus(I::from_signed(pieces.first_input)), tap);
-        }
-        let (q, r) = x.divide(axis.stride_divisor);
-        // SAFETY: the caller's promise.
-        let phase = unsafe { axis.phase(phases, r) };
-        let tap = if phase.taps > 0 { I::new(phase.first_tap.into()) } else { I::new(axis.kernel) };
-        (I::from_signed(phase.first_input).plus(q), tap)
-    }
-}
-
-impl<I: Index, const KERNEL: u32, const FIRST: u32> Row<I> for Doubling<KERNEL, FIRST> {
-    #[inline(always)]
-    fn kernel(_: &Axis) -> I {
-        I::new(KERNEL.into())
-    }
-
-    #[inline(always)]
-    fn tap_step(_: &Axis) -> I {
-        I::new(2)
-    }
-
-    #[inline(always)]
-    fn input_step<const V: usize>(_: &Axis) -> I {
-        I::new(1)
-    }
-
-    #[inline(always)]
-    fn input_column_step(_: &Pieces) -> I {
-        I::new(0)
-    }
-
-    #[inline(always)]
-    unsafe fn last_tap<const V: usize>(_: &Axis, pieces: &Pieces, _: *const Phase, x: I) -> (I, I) {
-        // `x` is a multiple of four.
-        let last = V as u64 - 1 + u64::from(FIRST);
-        let (input, _) = x.divide(Divisor::TWO);
-        (input.plus(I::new(last / 2)).plus(I::from_signed(pieces.first_input)), I::new(last % 2))
-    }
 }
 
 /// Where the first piece of a thread is.
@@ -283,7 +175,7 @@ struct KernelRow<I> {
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn compute<I: Index, L: Row<I>, const V: usize>(index: I, p: &Problem, pieces: &Pieces, operands: &Operands) {
+unsafe fn compute<I: Index, const V: usize>(index: I, p: &Problem, pieces: &Pieces, operands: &Operands) {
     if index >= I::new(pieces.threads) {
         return;
     }
@@ -296,7 +188,7 @@ unsafe fn compute<I: Index, L: Row<I>, const V: usize>(index: I, p: &Problem, pi
     let mut sums = [[value; V]; PIECES];
     // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces.
     unsafe {
-        sum::<I, L, V>(&mut sums, &place, p, pieces, operands);
+        sum::<I, V>(&mut sums, &place, p, pieces, operands);
         store::<I, V>(&sums, &place, p, pieces, operands.output);
     }
 }
@@ -318,7 +210,7 @@ impl<I: Index> Place<I> {
 /// # Safety
 /// The operands are the problem's, and the place is within the output.
 #[inline(always)]
-unsafe fn sum<I: Index, L: Row<I>, const V: usize>(
+unsafe fn sum<I: Index, const V: usize>(
     sums: &mut [[f32; V]; PIECES],
     place: &Place<I>,
     p: &Problem,
@@ -335,7 +227,7 @@ unsafe fn sum<I: Index, L: Row<I>, const V: usize>(
     let weight_step = I::new(p.out_per_group).times(I::new(p.taps));
     // SAFETY: the place is within the output, and the table is the problem's.
     let (taps_z, taps_y, (ix, last)) = unsafe {
-        let last_tap = L::last_tap::<V>(ax, pieces, operands.phases, place.x);
+        let last_tap = last_tap::<I, V>(ax, pieces, operands.phases, place.x);
         (az.all_taps(operands.phases, place.z), ay.all_taps(operands.phases, place.y), last_tap)
     };
     taps_z.for_each(|kz, iz| {
@@ -343,7 +235,7 @@ unsafe fn sum<I: Index, L: Row<I>, const V: usize>(
             return;
         }
         let mut from_slice = first_input.plus(iz.times(I::new(ay.input)).times(I::new(ax.input))).plus(ix);
-        let mut kernel_slice = first_weight.plus(kz.times(I::new(ay.kernel)).times(L::kernel(ax)));
+        let mut kernel_slice = first_weight.plus(kz.times(I::new(ay.kernel)).times(I::new(ax.kernel)));
         for _ in 0..p.in_per_group as u32 {
             taps_y.for_each(|ky, iy| {
                 let ends = core::array::from_fn(|piece| {
@@ -352,9 +244,9 @@ unsafe fn sum<I: Index, L: Row<I>, const V: usize>(
                 });
                 let from = from_slice.plus(iy.times(I::new(ax.input)));
                 let rows = Rows { input: operands.input, from, ix, ends };
-                let row = operands.weight.wrapping_add(kernel_slice.plus(ky.times(L::kernel(ax))).offset());
+                let row = operands.weight.wrapping_add(kernel_slice.plus(ky.times(I::new(ax.kernel))).offset());
                 // SAFETY: rows of this sample and of the kernel, both of this group.
-                unsafe { add_row::<I, L, V>(sums, ax, pieces, &rows, &KernelRow { row, last }) };
+                unsafe { add_row::<I, V>(sums, ax, pieces, &rows, &KernelRow { row, last }) };
             });
             from_slice = from_slice.plus(I::new(p.input_plane));
             kernel_slice = kernel_slice.plus(weight_step);
@@ -362,19 +254,45 @@ unsafe fn sum<I: Index, L: Row<I>, const V: usize>(
     });
 }
 
+/// The last input position that reaches the piece at column `x`, and the kernel element that leads from there to the piece's
+/// last column; if that element does not exist, no input beyond this position reaches the piece.
+///
+/// # Safety
+/// `phases` must be the problem's table, readable by the device, and `x` be within the output.
+#[inline(always)]
+unsafe fn last_tap<I: Index, const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I) {
+    if V == 1 {
+        let (q, r) = x.divide(axis.stride_divisor);
+        // SAFETY: the caller's promise.
+        let phase = unsafe { axis.phase(phases, r) };
+        let tap = if phase.taps > 0 { I::new(phase.first_tap.into()) } else { I::new(axis.kernel) };
+        return (I::from_signed(phase.first_input).plus(q), tap);
+    }
+    let last = V as u32 - 1 + pieces.first_tap as u32;
+    let stride = axis.stride as u32;
+    let (input, tap) = if stride <= V as u32 && stride.is_power_of_two() {
+        // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
+        let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
+        (x.divide(axis.stride_divisor).0.plus(I::new(strides.into())), I::new(tap.into()))
+    } else {
+        x.plus(I::new(last.into())).divide(axis.stride_divisor)
+    };
+    (input.plus(I::from_signed(pieces.first_input)), tap)
+}
+
 /// Adds the products of one row of the kernel with the input rows of the pieces.
 ///
 /// # Safety
 /// The rows and the kernel's row are readable by the device.
 #[inline(always)]
-unsafe fn add_row<I: Index, L: Row<I>, const V: usize>(
+unsafe fn add_row<I: Index, const V: usize>(
     sums: &mut [[f32; V]; PIECES],
     axis: &Axis,
     pieces: &Pieces,
     rows: &Rows<I>,
     kernel: &KernelRow<I>,
 ) {
-    let column_step = L::input_column_step(pieces);
+    let column_step = I::new(pieces.input_column_step);
     let step = I::new(pieces.input_row_step).times(I::new(axis.input)).plus(column_step);
     let sources: [*const f32; PIECES] = core::array::from_fn(|piece| {
         rows.input.wrapping_add(rows.from.plus(step.times(I::new(piece as u64))).offset())
@@ -382,7 +300,7 @@ unsafe fn add_row<I: Index, L: Row<I>, const V: usize>(
     let last_column = I::new(V as u64 - 1);
     let (mut tap, mut back) = (kernel.last, I::new(0));
     // `tap` leads from the input position `back` before the last to a piece's last column, and those before it to the others.
-    while tap < L::kernel(axis).plus(last_column) {
+    while tap < I::new(axis.kernel).plus(last_column) {
         let values: [f32; PIECES] = core::array::from_fn(|piece| {
             let ix = rows.ix.plus(column_step.times(I::new(piece as u64))).minus(back);
             // SAFETY: where it is loaded, the position is within its row.
@@ -390,7 +308,7 @@ unsafe fn add_row<I: Index, L: Row<I>, const V: usize>(
         });
         for column in 0..V {
             let tap = tap.plus(I::new(column as u64)).minus(last_column);
-            if tap < L::kernel(axis) {
+            if tap < I::new(axis.kernel) {
                 // SAFETY: the tap is within the kernel's row.
                 let factor = unsafe { mem::load_readonly(kernel.row.add(tap.offset())) };
                 for (sums, &value) in sums.iter_mut().zip(&values) {
@@ -398,8 +316,8 @@ unsafe fn add_row<I: Index, L: Row<I>, const V: usize>(
                 }
             }
         }
-        tap = tap.plus(L::tap_step(axis));
-        back = back.plus(L::input_step::<V>(axis));
+        tap = tap.plus(I::new(axis.tap_step));
+        back = back.plus(I::new(if V == 1 { axis.input_step } else { 1 }));
     }
 }
 

@@ -17,9 +17,6 @@ pub struct Divisor {
 }
 
 impl Divisor {
-    /// Two, which the compiler can see.
-    pub(crate) const TWO: Self = Self { value: 2, multiplier: 1, shift: 1 };
-
     /// Prepares division by `value`. Dividing by zero is division by one.
     pub fn new(value: u64) -> Self {
         let value = value.max(1);

@@ -170,7 +170,7 @@ pub struct Tiling {
     pub line_crews: u32,
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
     pub line_reach: u32,
-    /// Words of a line that a lane loads before it stores them: 3 to 5.
+    /// Words of a line that a lane loads before it stores them: 2 to 5.
     pub line_words_at_once: u32,
     /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.
     pub run_kinds: u32,

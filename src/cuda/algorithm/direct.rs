@@ -231,7 +231,7 @@ mod tests {
         assert!(reach((1 << 30) - 4) < 1 << 31 && reach(1 << 30) >= 1 << 31);
     }
 
-    /// Those with code of their own, rows that are aligned and rows that are not, and pieces below and beside each other.
+    /// Strides whose taps are known and others, rows that are aligned and rows that are not, and pieces below and beside each other.
     #[cfg(feature = "emulator")]
     #[test]
     fn the_usual_layers_equal_the_oracle() {

@@ -252,6 +252,7 @@ impl Target<'_> {
                         b.store_all(&crew, t.line_reach, if next < channels { bias(next) } else { 0.0 });
                     } else {
                         match t.line_words_at_once {
+                            2 => store_both::<2>(&mut a, &mut b, &crew, t.line_reach),
                             4 => store_both::<4>(&mut a, &mut b, &crew, t.line_reach),
                             5 => store_both::<5>(&mut a, &mut b, &crew, t.line_reach),
                             _ => store_both::<3>(&mut a, &mut b, &crew, t.line_reach),

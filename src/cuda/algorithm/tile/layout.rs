@@ -531,10 +531,12 @@ impl Layout {
         self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases + ahead
     }
 
-    /// Words of a line that a lane loads before it stores them: three to five, whichever leave the fewest for nothing.
+    /// Words of a line that a lane loads before it stores them: two if it has no more, otherwise three to five, whichever leave the fewest for nothing.
     pub(super) fn line_words_at_once(&self) -> u32 {
-        let words = self.line_reach().div_ceil(self.line_lanes());
-        (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3)
+        match self.line_reach().div_ceil(self.line_lanes()) {
+            0..=2 => 2,
+            words => (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3),
+        }
     }
 
     /// What a lane holds of an output row, of [`Tiling`]'s ways.

@@ -234,7 +234,6 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
             let joined_rows = if joined_along.is_some() { tile::JOINED_ROWS } else { 1 };
             let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
             for row_axis in (0..3).filter(|axis| joined_along.map_or(has_rows(axis), |joined| joined == *axis)) {
-                let taps_are_apart = problem.axes()[row_axis].input_step() as u32;
                 for &extents in &boxes {
                     let cut = Cut {
                         variant,
@@ -249,12 +248,8 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         partners: 1,
                         may_copy_boxes: task.target.large_tiles,
                     };
-                    let may_follow = joined_rows == 1 && taps_are_apart > 1 && extents[row_axis + 1] == taps_are_apart;
-                    let following = (row_axis < 2 && may_follow).then_some(Cut { one_behind_the_other: true, ..cut });
-                    cuts.extend([cut].into_iter().chain(following).flat_map(|cut| {
-                        partners(task, *region, cut)
-                            .flat_map(move |partners| with_stages(task, Cut { partners, ..cut }))
-                    }));
+                    let cuts_of_region = with_slots(problem, cut).flat_map(|cut| with_partners(task, *region, cut));
+                    cuts.extend(cuts_of_region.flat_map(|cut| with_stages(task, cut)));
                 }
             }
         }
@@ -262,18 +257,28 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     cuts
 }
 
-/// How many blocks may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can be. Where a problem is
-/// divided into regions, these fill the device together.
-fn partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = u32> {
+/// A cut whose slots are neighbouring rows; and with slots one behind the other, where taps are as far apart as its box is long.
+fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
+    let distance = problem.axes()[cut.row_axis].input_step();
+    let are_as_far = distance > 1 && cut.extents[cut.row_axis + 1] as usize == distance;
+    let apart = Cut { one_behind_the_other: true, ..cut };
+    let may_be_apart = are_as_far && cut.row_axis < 2 && cut.joined_rows == 1;
+    [cut].into_iter().chain(may_be_apart.then_some(apart))
+}
+
+/// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can
+/// be. Where a problem is divided into regions, these fill the device together.
+fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
     let Task { problem, target, .. } = *task;
     let positions: u128 = region.extents.iter().map(|&extent| u128::from(extent)).product();
     let rows = positions * problem.batch() as u128 * problem.groups() as u128;
     let tiles = rows.div_ceil(u128::from(tile::ROWS * cut.rows()));
-    (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
+    let numbers = (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
         let has_blocks = problem.in_channels_per_group().is_multiple_of(8 * partners as usize);
         let are_few = tiles <= u128::from(target.most_jobs_of(partners));
         partners == 1 || region.is_whole() && cut.variant.has_partners() && has_blocks && are_few
-    })
+    });
+    numbers.map(move |partners| Cut { partners, ..cut })
 }
 
 /// A cut with each number of channels that a stage may have.

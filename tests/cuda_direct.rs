@@ -4,11 +4,11 @@
 mod gpu;
 
 use conv_transpose::{
-    ConvTranspose, Precision, Shape, Tensor,
+    ConvTranspose, Precision, Shape,
     cuda::{Algorithm, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
-use gpu::{expected, whole_numbers};
+use gpu::{computed, expected, whole_numbers};
 
 fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) {
     let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
@@ -21,9 +21,7 @@ fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape
         let options = Options::default().algorithm(Algorithm::Direct).precision(Precision::F32);
         let plan = Plan::new(device, layer, input, options.specialised(specialised)).unwrap();
         assert_eq!(plan.is_specialised(), specialised);
-        let mut output = device.upload(&Tensor::filled(plan.output_shape(), f32::NAN).unwrap()).unwrap();
-        plan.forward(&stream, &x, &w, Some(&bias), &mut output).unwrap();
-        let output = output.download(&stream).unwrap();
+        let output = computed(device, &stream, &plan, &x, &w, &bias);
         assert!(output.as_slice() == exact, "{}, specialised: {specialised}, {layer:?}, {input}", plan.describe());
     }
 }

@@ -7,14 +7,11 @@ mod leads;
 mod stretches;
 
 use conv_transpose::{
-    ConvTranspose, Precision, Shape, Tensor,
-    cuda::{Algorithm, Device, DeviceTensor, Options, Plan},
+    ConvTranspose, Precision, Shape,
+    cuda::{Algorithm, Device, Options, Plan},
 };
-use cust::{
-    memory::DeviceSlice,
-    stream::{Stream, StreamFlags},
-};
-use gpu::{expected, whole_numbers};
+use cust::stream::{Stream, StreamFlags};
+use gpu::{computed, expected, whole_numbers};
 
 /// The GPU, with the kernels for its own architecture and with those for older ones; nothing on a machine without a GPU.
 fn devices(test: &str) -> Vec<Device> {
@@ -22,21 +19,6 @@ fn devices(test: &str) -> Vec<Device> {
     let older: &[&str] = if device.compute_capability() < (8, 0) { &[] } else { &["sm_80", "sm_70"] };
     let older = older.iter().map(|architecture| Device::with_architecture(0, architecture).unwrap());
     [device].into_iter().chain(older).collect()
-}
-
-/// What a plan computes, of an output that held something else.
-fn computed<const D: usize>(
-    device: &Device,
-    stream: &Stream,
-    plan: &Plan<D>,
-    input: &DeviceTensor<f32, D>,
-    weight: &DeviceTensor<f32, D>,
-    bias: &DeviceSlice<f32>,
-) -> Tensor<f32, D> {
-    let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
-    let mut output = device.upload(&unwritten).unwrap();
-    plan.forward(stream, input, weight, Some(bias), &mut output).unwrap();
-    output.download(stream).unwrap()
 }
 
 /// Checks every way to compute a layer; by the first device, the descriptions of some of them contain some words.

@@ -7,9 +7,10 @@ mod report;
 
 use conv_transpose::{
     ConvTranspose, Shape, Tensor,
-    cuda::{CudaError, Device},
+    cuda::{CudaError, Device, DeviceTensor, Plan},
     oracle,
 };
+use cust::{memory::DeviceSlice, stream::Stream};
 use report::machine_has_gpu;
 pub use report::say;
 
@@ -46,4 +47,22 @@ pub fn expected<const D: usize>(
     let problem = layer.problem(input.shape()).expect("the test's geometry is legal");
     let exact = oracle::forward(&problem, input.as_slice(), weight.as_slice(), bias);
     exact.into_iter().map(|value| value as f32).collect()
+}
+
+/// What a plan computes, of an output that held something else.
+///
+/// # Panics
+/// If the plan cannot be carried out.
+pub fn computed<const D: usize>(
+    device: &Device,
+    stream: &Stream,
+    plan: &Plan<D>,
+    input: &DeviceTensor<f32, D>,
+    weight: &DeviceTensor<f32, D>,
+    bias: &DeviceSlice<f32>,
+) -> Tensor<f32, D> {
+    let unwritten = Tensor::filled(plan.output_shape(), f32::NAN).unwrap();
+    let mut output = device.upload(&unwritten).unwrap();
+    plan.forward(stream, input, weight, Some(bias), &mut output).unwrap();
+    output.download(stream).unwrap()
 }

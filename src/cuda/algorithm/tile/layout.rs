@@ -819,6 +819,16 @@ mod tests {
         }
     }
 
+    /// One with a slot, along x.
+    fn cut_along_x(extents: [u32; 4]) -> Cut {
+        Cut { row_axis: 2, one_behind_the_other: true, ..cut(extents, 1) }
+    }
+
+    /// The groups of each axis, of one phase each.
+    fn groups_of(problem: &Problem<3>, phases: &[Vec<Phase>; 3]) -> AxisGroups {
+        [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)))
+    }
+
     #[test]
     fn channels_of_a_box_are_on_different_banks() {
         for (samples, least) in [(1, [1, 1, 20]), (1, [10, 10, 20]), (1, [6, 6, 36]), (2, [6, 6, 20]), (3, [1, 5, 68])]
@@ -838,19 +848,13 @@ mod tests {
         let layer = ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
+        let groups = groups_of(&problem, &phases);
         let whole = Region::whole([0; 3], &phases, false);
         let region = match first_positions {
             Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },
             None => whole,
         };
-        Layout::new(
-            &problem,
-            &phases,
-            &groups,
-            region,
-            Cut { row_axis: 2, one_behind_the_other: true, ..cut(extents, 1) },
-        )
+        Layout::new(&problem, &phases, &groups, region, cut_along_x(extents))
     }
 
     /// The axes that boxes merge with x, for tiles of some positions.
@@ -861,17 +865,9 @@ mod tests {
     fn merged_of(layer: ConvTranspose3d, input: [usize; 3], extents: [u32; 4]) -> u32 {
         let problem = layer.problem(Shape::batched(2, 8, input)).unwrap();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
-        let groups = [0, 1, 2].map(|axis| Arc::new(groups(&problem.axes()[axis], &phases[axis], 0, 1, axis == 2)));
+        let groups = groups_of(&problem, &phases);
         let region = Region::whole([0; 3], &phases, false);
-        Layout::new(
-            &problem,
-            &phases,
-            &groups,
-            region,
-            Cut { row_axis: 2, one_behind_the_other: true, ..cut(extents, 1) },
-        )
-        .unwrap()
-        .merged_axes
+        Layout::new(&problem, &phases, &groups, region, cut_along_x(extents)).unwrap().merged_axes
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod embedded;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
+mod linker;
 mod memory;
 mod module;
 mod operands;

@@ -49,7 +49,6 @@ mod embedded;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
-mod linker;
 mod memory;
 mod module;
 mod operands;

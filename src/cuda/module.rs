@@ -4,7 +4,7 @@
 //! machine code for the device, and the driver takes it, all kernels are loaded at once, in milliseconds.
 
 use std::{
-    ffi::{CString, c_int, c_void},
+    ffi::{CString, c_int, c_uint, c_void},
     ptr,
     sync::{Mutex, PoisonError},
 };
@@ -15,7 +15,6 @@ use cust::sys::{self, CUresult};
 use super::{
     embedded::Ptx,
     error::{CudaError, Status, check},
-    linker::Linker,
 };
 
 /// A small kernel that is there for every architecture.
@@ -140,16 +139,30 @@ impl Modules {
 }
 
 impl Module {
-    /// Has the driver compile PTX, that of `architecture`, and loads it into the current context.
+    /// Has the driver compile PTX, that of `architecture`, into the current context.
     pub(super) fn load(architecture: &str, ptx: &str) -> Result<Self, CudaError> {
         const LOG_BYTES: usize = 16 << 10;
         let mut log = vec![0u8; LOG_BYTES];
-        let loaded = Linker::new(&mut log).and_then(|mut linker| {
-            linker.add(ptx)?;
-            linker.load()
-        });
-        let raw = loaded.map_err(|status| explain(architecture, ptx, status, &log))?;
-        Ok(Self { raw })
+        let mut options =
+            [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        // The driver takes integers in the place of pointers here.
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
+        let text = CString::new(ptx).expect("the compiler's PTX is text");
+        let mut raw = ptr::null_mut();
+        // SAFETY: a null-terminated text, and two options with a value each; the log is as long as its option says.
+        let result = unsafe {
+            sys::cuModuleLoadDataEx(
+                &mut raw,
+                text.as_ptr().cast(),
+                options.len() as c_uint,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        match result as u32 {
+            0 => Ok(Self { raw }),
+            code => Err(explain(architecture, ptx, Status(code), &log)),
+        }
     }
 
     /// Loads machine code into the current context, if the driver takes it. If not, it says why when it gets the PTX.

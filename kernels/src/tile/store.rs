@@ -170,7 +170,8 @@ impl Target<'_> {
     unsafe fn find_lines(&self) {
         let t = self.t;
         let (team, thread) = Self::team();
-        let lines = t.lines.value() as u32;
+        // Found again for each job, not kept in registers meanwhile.
+        let lines = hint::opaque(t.lines.value() as u32);
         let mut number = thread;
         while number < lines {
             let (place, segment) = number.divide(t.segments);

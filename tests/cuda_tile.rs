@@ -2,6 +2,7 @@
 //! either precision, so the results have to be, too.
 #![cfg(feature = "cuda")]
 
+mod converted;
 mod gpu;
 mod leads;
 mod stretches;
@@ -9,6 +10,7 @@ mod stretches;
 use conv_transpose::{
     ConvTranspose, Precision, Shape,
     cuda::{Algorithm, Device, Options, Plan},
+    oracle,
 };
 use cust::stream::{Stream, StreamFlags};
 use gpu::{computed, expected, whole_numbers};
@@ -235,4 +237,41 @@ fn large_outputs_stored_in_boxes() {
     check(layer(72, [2, 2]).stride([2, 2]).build().unwrap(), Shape::batched(3, 16, [121, 126]));
     // In halves.
     check(layer(72, [1, 4]).stride([1, 2]).padding([0, 1]).build().unwrap(), Shape::batched(3, 16, [67, 474]));
+}
+
+#[test]
+fn inputs_that_are_converted() {
+    let devices = devices("inputs_that_are_converted");
+    for (layer, input) in converted::pictures() {
+        check(&devices, &layer, input, "tile");
+        check_converted(&devices, &layer, input);
+    }
+    let (layer, input) = converted::volume();
+    check(&devices, &layer, input, "tile");
+    check_converted(&devices, &layer, input);
+}
+
+/// Whatever the magnitudes, the error of all ways that convert the input is that of TF32, in general kernels and in those that are compiled for the layer. On compute capability
+/// 9.0 there are such ways.
+fn check_converted<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>) {
+    let Some(device) = devices.first().filter(|device| device.architecture() == "sm_90a") else { return };
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let options = Options::default().algorithm(Algorithm::Tile).precision(Precision::Tf32);
+    let ways =
+        [false, true].map(|specialised| Plan::ways(device, layer, input, options.specialised(specialised)).unwrap());
+    let plans: Vec<Plan<D>> =
+        ways.into_iter().flatten().filter(|plan| plan.describe().contains(converted::CONVERTS)).collect();
+    assert!(!plans.is_empty(), "{layer:?}");
+    let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();
+    for exponent in converted::EXPONENTS {
+        let (mut x, w) = (whole_numbers(input, 3), whole_numbers(layer.weight_shape(), 4));
+        converted::scale_channels(&mut x, exponent);
+        let exact = oracle::forward(&layer.problem(input).unwrap(), x.as_slice(), w.as_slice(), None);
+        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+        for plan in &plans {
+            let output = computed(device, &stream, plan, &x, &w, &no_bias);
+            let error = converted::error(output.as_slice(), &exact);
+            assert!(error <= 5e-4, "{error:e}, {}, {layer:?}", plan.describe());
+        }
+    }
 }

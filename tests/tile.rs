@@ -2,6 +2,7 @@
 //! are exact in TF32, so the results have to be, too.
 #![cfg(feature = "emulator")]
 
+mod converted;
 mod leads;
 mod stretches;
 
@@ -361,4 +362,60 @@ fn ways<const D: usize>(
         plan.describe()
     };
     plans.iter().map(check).collect()
+}
+
+/// Checks all ways that convert the input. There are some.
+fn check_converted<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<EmulatedPlan<D>> {
+    let mut plans = EmulatedPlan::ways(layer, input, options(Precision::Tf32)).unwrap();
+    plans.retain(|plan| plan.describe().contains(converted::CONVERTS));
+    assert!(!plans.is_empty(), "{layer:?}");
+    plans.iter().for_each(|plan| check_plan(layer, plan, input));
+    plans
+}
+
+#[test]
+fn inputs_that_are_converted() {
+    for (layer, input) in converted::pictures() {
+        check_converted(&layer, input);
+    }
+    let (layer, input) = converted::volume();
+    check_converted(&layer, input);
+}
+
+/// Whatever the magnitudes, the error is that of TF32, and a weight's do not matter either.
+#[test]
+fn inputs_of_any_magnitude_are_converted() {
+    let (layer, input) = converted::pictures().swap_remove(1);
+    let plan = check_converted(&layer, input).swap_remove(0);
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut random = |shape: Shape<2>| {
+        let len = shape.checked_len().unwrap();
+        Tensor::from_vec(shape, (0..len).map(|_| rng.f32() - 0.5).collect()).unwrap()
+    };
+    for exponent in converted::EXPONENTS {
+        let (mut x, mut w) = (random(input), random(layer.weight_shape()));
+        converted::scale_channels(&mut x, exponent);
+        w.as_mut_slice().iter_mut().for_each(|weight| *weight *= 2f32.powi(-exponent(0) / 2));
+        let actual = plan.forward(&x, &w, None).unwrap();
+        let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
+        let error = converted::error(actual.as_slice(), &exact);
+        assert!(error <= 5e-4, "{error:e}, channel 0 times 2^{}", exponent(0));
+    }
+}
+
+/// An infinite element changes what it reaches, and nothing else.
+#[test]
+fn an_infinite_input_is_converted() {
+    let layer = ConvTranspose::<2>::builder(32, 24, [3, 5]).build().unwrap();
+    let input = Shape::batched(1, 32, [14, 32]);
+    for plan in check_converted(&layer, input) {
+        let mut x = Tensor::filled(input, 1.0f32).unwrap();
+        x.as_mut_slice()[3 * 14 * 32 + 7 * 32 + 20] = f32::INFINITY;
+        let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
+        let actual = plan.forward(&x, &w, None).unwrap();
+        for (index, &value) in actual.as_slice().iter().enumerate() {
+            let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), None, index);
+            assert!(f64::from(value) == expected, "{}: {value}, not {expected}", plan.describe());
+        }
+    }
 }

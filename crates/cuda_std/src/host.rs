@@ -71,8 +71,18 @@ pub(crate) fn read_lane(_mask: u32, _bits: u32, _source: u32) -> u32 {
     outside_a_launch()
 }
 
+/// Passes `value` in, and returns the largest one of the lanes of `mask`.
+pub(crate) fn maximum(_mask: u32, _value: u32) -> u32 {
+    outside_a_launch()
+}
+
 /// Adds the product of the matrices whose elements the lanes of the warp hold to the accumulators.
 pub(crate) fn multiply_tf32(_accumulators: &mut [f32; 4], _a: [f32; 4], _b: [f32; 2]) {
+    outside_a_launch()
+}
+
+/// [`multiply_tf32`] for operands in half precision, two elements in a word.
+pub(crate) fn multiply_f16(_accumulators: &mut [f32; 4], _a: [u32; 4], _b: [u32; 2]) {
     outside_a_launch()
 }
 

@@ -55,6 +55,7 @@ pub mod emulator;
 pub mod entry;
 #[cfg(target_arch = "nvptx64")]
 pub mod grid;
+pub mod half;
 pub mod hint;
 #[cfg(all(not(target_arch = "nvptx64"), not(feature = "emulator")))]
 mod host;

@@ -10,6 +10,30 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
 
+/// The instruction of that name on a lane's words. Not `pure`: LLVM would move it to where the result is used.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! mma {
+    ($name:literal, $accumulators:ident, $a:ident, $b:ident) => {
+        core::arch::asm!(
+            concat!(
+                $name,
+                " {{{c0}, {c1}, {c2}, {c3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{c0}, {c1}, {c2}, {c3}}};"
+            ),
+            c0 = inout(reg32) $accumulators[0],
+            c1 = inout(reg32) $accumulators[1],
+            c2 = inout(reg32) $accumulators[2],
+            c3 = inout(reg32) $accumulators[3],
+            a0 = in(reg32) $a[0],
+            a1 = in(reg32) $a[1],
+            a2 = in(reg32) $a[2],
+            a3 = in(reg32) $a[3],
+            b0 = in(reg32) $b[0],
+            b1 = in(reg32) $b[1],
+            options(nomem, nostack, preserves_flags),
+        )
+    };
+}
+
 /// Adds a product of TF32 matrices to f32 accumulators: 16 rows, 8 columns, depth 8. For sm_80 and later.
 ///
 /// TF32 has the exponent of f32 and 10 bits of fraction. The operands are f32 values of which the hardware ignores the
@@ -33,26 +57,44 @@ use crate::host;
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn mma_m16n8k8_tf32(accumulators: &mut [f32; 4], a: [f32; 4], b: [f32; 2]) {
     #[cfg(target_arch = "nvptx64")]
-    // SAFETY: the caller vouches for the lanes. Not `pure`: LLVM would move it to where the result is used.
+    // SAFETY: the caller vouches for the lanes.
     unsafe {
-        core::arch::asm!(
-            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 \
-             {{{c0}, {c1}, {c2}, {c3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{c0}, {c1}, {c2}, {c3}}};",
-            c0 = inout(reg32) accumulators[0],
-            c1 = inout(reg32) accumulators[1],
-            c2 = inout(reg32) accumulators[2],
-            c3 = inout(reg32) accumulators[3],
-            a0 = in(reg32) a[0],
-            a1 = in(reg32) a[1],
-            a2 = in(reg32) a[2],
-            a3 = in(reg32) a[3],
-            b0 = in(reg32) b[0],
-            b1 = in(reg32) b[1],
-            options(nomem, nostack, preserves_flags),
-        );
+        mma!("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", accumulators, a, b);
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::multiply_tf32(accumulators, a, b)
+}
+
+/// Adds a product of half-precision matrices to f32 accumulators: 16 rows, 8 columns, depth 16. For sm_80 and later.
+///
+/// Each word of the operands holds two elements, as [`half::pack`](crate::half::pack) makes them: that of the lower row
+/// or column in its low half. Products are exact. How often the sum of the products and the accumulator is rounded is
+/// the hardware's affair; the emulator adds in f64 and rounds once.
+///
+/// Lane `4 * g + t`, with `t` below 4, holds these elements:
+///
+/// | operand | row | column |
+/// |---|---|---|
+/// | `a[0]`, `a[1]` | `g`, `g + 8` | `2 * t` and `2 * t + 1` |
+/// | `a[2]`, `a[3]` | `g`, `g + 8` | `2 * t + 8` and `2 * t + 9` |
+/// | `b[0]` | `2 * t` and `2 * t + 1` | `g` |
+/// | `b[1]` | `2 * t + 8` and `2 * t + 9` | `g` |
+/// | `accumulators[0]`, `accumulators[1]` | `g` | `2 * t`, `2 * t + 1` |
+/// | `accumulators[2]`, `accumulators[3]` | `g + 8` | `2 * t`, `2 * t + 1` |
+///
+/// # Safety
+///
+/// As for [`mma_m16n8k8_tf32`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn mma_m16n8k16_f16(accumulators: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the lanes.
+    unsafe {
+        mma!("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", accumulators, a, b);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::multiply_f16(accumulators, a, b)
 }
 
 /// What the host has no body for, with and without the emulator.

@@ -73,6 +73,8 @@ mod gpu {
         pub(super) fn shuffle_xor(mask: u32, bits: u32, lanes: u32, clamp: u32) -> u32;
         #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
         pub(super) fn shuffle_idx(mask: u32, bits: u32, lane: u32, clamp: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.umax"]
+        pub(super) fn reduce_max(value: u32, mask: u32) -> u32;
     }
 }
 
@@ -172,6 +174,24 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     host::ballot(mask, predicate)
+}
+
+/// The largest value of the lanes of `mask`. For sm_80 and later.
+///
+/// # Safety
+///
+/// As for [`sync_warp`].
+#[inline(always)]
+#[must_use]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_reduce_max(mask: u32, value: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller vouches for the lanes.
+    unsafe {
+        gpu::reduce_max(value, mask)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::maximum(mask, value)
 }
 
 macro_rules! shuffle {

@@ -125,6 +125,46 @@ fn shuffles_and_votes() {
     });
 }
 
+/// The largest value of the even lanes, and of the odd ones, for each lane.
+///
+/// # Safety
+/// `values` is valid for a value per thread, `out` for two, and warps are full.
+#[kernel]
+unsafe fn maxima(values: *const u32, out: *mut [u32; 2]) {
+    let index = thread::thread_idx_x() as usize;
+    // SAFETY: the caller's promise; all lanes of each mask take part.
+    unsafe {
+        let value = mem::load_readonly(values.add(index));
+        let of_parity = if index.is_multiple_of(2) {
+            warp::warp_reduce_max(0x5555_5555, value)
+        } else {
+            warp::warp_reduce_max(0xaaaa_aaaa, value)
+        };
+        mem::store(out.add(index), [of_parity, warp::warp_reduce_max(warp::FULL_MASK, value)]);
+    }
+}
+
+#[test]
+fn maxima_are_of_unsigned_numbers() {
+    // As signed numbers those of the first warp's odd lanes would be the lowest ones.
+    let value = |thread: u32| if thread < 32 && thread % 2 == 1 { u32::MAX - thread } else { 100 - thread };
+    in_any_order(|order| {
+        let mut memory = Memory::new();
+        let values = memory.read_only("values", &(0..64).map(value).collect::<Vec<_>>());
+        let out = memory.uninitialised::<[u32; 2]>("out", 64);
+        // SAFETY: the buffers and the extents are as the kernel asks.
+        let kernel = || unsafe { maxima(values, out) };
+        order(Launch::new(1, 64)).run(&mut memory, "maxima", kernel).unwrap();
+        let expected = |thread: u32| match (thread / 32, thread % 2) {
+            (0, 0) => [100, u32::MAX - 1],
+            (0, _) => [u32::MAX - 1; 2],
+            (_, 0) => [68; 2],
+            (..) => [67, 68],
+        };
+        assert_eq!(memory.values(out).unwrap(), (0..64).map(expected).collect::<Vec<_>>());
+    });
+}
+
 /// Counts values, first per bin and then for the halves of all bins.
 ///
 /// # Safety

@@ -80,10 +80,28 @@ unsafe fn vote(mask: u32, coming: u32) {
     }
 }
 
+/// The lanes of `coming` ask for the largest lane number with the mask `mask`.
+///
+/// # Safety
+/// The two are equal, and the lanes exist.
+#[kernel]
+unsafe fn reduce(mask: u32, coming: u32) {
+    let lane = warp::lane_id();
+    if coming >> lane & 1 == 1 {
+        // SAFETY: the caller's promise.
+        assert_eq!(unsafe { warp::warp_reduce_max(mask, lane) }, mask.ilog2());
+    }
+}
+
 #[test]
 fn lanes_of_the_mask_all_come() {
+    check_that_lanes_of_the_mask_come(vote);
+    check_that_lanes_of_the_mask_come(reduce);
+}
+
+fn check_that_lanes_of_the_mask_come(entry: unsafe fn(u32, u32)) {
     // SAFETY: the emulator checks who comes.
-    let kernel = |mask, coming| move || unsafe { vote(mask, coming) };
+    let kernel = |mask, coming| move || unsafe { entry(mask, coming) };
     let warp = |mask, problem| Err(FaultKind::Warp { mask, problem });
     let whole = Launch::new(1, 32);
     assert_eq!(run(&whole, kernel(0b1011, 0b1011)), Ok(()));

@@ -22,7 +22,7 @@ pub(super) struct Staged {
 /// The run's weights and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
 /// together.
 #[inline(always)]
-pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool>(
+pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
@@ -32,7 +32,7 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     unsafe {
         macro_rules! products {
             ($neighbours:literal, $taps:literal, $halved:expr) => {
-                run_products::<BLOCKS, SLOTS, SPLIT, $neighbours, $taps, { $halved }>(t, accumulators, staged, run)
+                run_products::<BLOCKS, SLOTS, SPLIT, F16, $neighbours, $taps, { $halved }>(t, accumulators, staged, run)
             };
         }
         macro_rules! joined_products {
@@ -47,6 +47,8 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
             kind if is_kind(t, kind, Run::whole(1, 3)) => products!(1, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(2, 3)) => products!(2, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(3, 3)) => products!(3, 3, WHOLE),
+            // What follows leaves too few products for each input to be worth converting it.
+            _ if F16 => cuda_std::trap(),
             kind if is_kind(t, kind, Run::whole(1, 4)) => joined_products!(1),
             kind if is_kind(t, kind, Run::whole(2, 4)) => joined_products!(2),
             kind if is_kind(t, kind, Run::whole(3, 4)) => joined_products!(3),
@@ -94,7 +96,7 @@ fn is_aligned(t: &Tiling, run: &Run) -> bool {
     is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
 }
 
-/// How many kinds of runs a layer may have for products to stay under way from run to run, if factors are rounded: those of a whole batch are in
+/// How many kinds of runs a layer may have for products to stay under way from run to run, if factors are whole: those of a whole batch are in
 /// registers, and there are not enough for more kinds.
 const MOST_KINDS_UNDER_WAY: u32 = 2;
 
@@ -111,8 +113,11 @@ const fn rows_apart(taps: usize) -> usize {
     if taps == JOINED_ROW_TAPS as usize { JOINED_ROWS as usize } else { 1 }
 }
 
-/// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared memory is busy with them.
-const ROWS_AHEAD: usize = if cfg!(cuda_arch = "sm_90a") { 2 } else { 1 };
+/// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared memory is busy with them, which it is half as much
+/// with `f16`.
+const fn rows_ahead(f16: bool) -> usize {
+    if cfg!(cuda_arch = "sm_90a") && !f16 { 2 } else { 1 }
+}
 
 /// The most input rows that a run loads.
 const MOST_ROWS: usize = 10;
@@ -159,6 +164,7 @@ unsafe fn run_products<
     const BLOCKS: usize,
     const SLOTS: usize,
     const SPLIT: bool,
+    const F16: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -169,14 +175,16 @@ unsafe fn run_products<
     run: &Run,
 ) {
     let batches = const { batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) };
-    let by_two = const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
+    let by_two =
+        const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) && !F16 } && t.run_kinds & Run::SOME_ODD == 0;
     // Of no run the number of blocks is odd then: the loop ends.
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
         loop {
-            let pending = if by_two { 2 * batches - 1 } else { (batches - 1).min(1) };
-            multiply_block::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(
+            let pending =
+                if by_two { 2 * batches - 1 } else { (batches - 1).min(const { most_pending(BLOCKS, SLOTS, F16) }) };
+            multiply_block::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
                 t,
                 accumulators,
                 staged,
@@ -186,7 +194,7 @@ unsafe fn run_products<
             );
             block += 1;
             if by_two {
-                multiply_block::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(
+                multiply_block::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
                     t,
                     accumulators,
                     staged,
@@ -201,6 +209,21 @@ unsafe fn run_products<
             }
         }
     }
+}
+
+/// The fewest batches of a block of channels after which products may be under way while the next block is loaded, if factors are `f16`: they are multiplied from the
+/// registers to which they were loaded, and those of the first two batches are loaded again before the next wait.
+const LEAST_BATCHES: usize = 4;
+
+/// How many batches may be under way while the factors of another one are made, where two are not made together. With as many sums as this there are not enough registers
+/// for the factors of two; but then a batch takes so long that the other team's fills the gap.
+const fn most_pending(blocks: usize, slots: usize, f16: bool) -> usize {
+    if f16 && has_many_sums(blocks, slots) { 0 } else { 1 }
+}
+
+/// Whether a thread has so many sums that few registers are left for factors.
+pub(super) const fn has_many_sums(blocks: usize, slots: usize) -> bool {
+    4 * blocks * slots > 64
 }
 
 /// Whether input rows are multiplied one after the other, each for all slots that it contributes to, and not some of them together, each for its slot.
@@ -245,6 +268,7 @@ unsafe fn multiply_block<
     const BLOCKS: usize,
     const SLOTS: usize,
     const SPLIT: bool,
+    const F16: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -260,14 +284,24 @@ unsafe fn multiply_block<
     let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
     // SAFETY: the caller's promise.
     unsafe {
+        if const { F16 && batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) < LEAST_BATCHES } {
+            accumulators.wait::<0>();
+        }
         // Found anew for each block, not kept in registers meanwhile.
         let number = hint::opaque(block);
         let input = staged.input.shifted(run.offset + number * t.block_bytes);
         let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
         if const { goes_row_by_row(SPLIT, TAPS, HALVED) } {
-            row_by_row::<BLOCKS, SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED>(t, accumulators, input, weight, run, pending);
+            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
+                t,
+                accumulators,
+                input,
+                weight,
+                run,
+                pending,
+            );
         } else {
-            rows_together::<BLOCKS, SLOTS, NEIGHBOURS>(t, accumulators, input, weight, run, pending);
+            rows_together::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, accumulators, input, weight, run, pending);
         }
         accumulators.fill();
         accumulators.wait_unless_specialised();
@@ -287,6 +321,7 @@ unsafe fn row_by_row<
     const BLOCKS: usize,
     const SLOTS: usize,
     const SPLIT: bool,
+    const F16: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -302,33 +337,34 @@ unsafe fn row_by_row<
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
     let count = const { rows(SLOTS, TAPS, HALVED) };
+    let rows_ahead = const { rows_ahead(F16) };
     let row_step = t.row_step / const { rows_apart(TAPS) as u32 };
     let mut row = input;
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
         let mut next = [row.load::<NEIGHBOURS>(t, aligned); 2];
-        if ROWS_AHEAD > 1 && count > 1 {
+        if rows_ahead > 1 && count > 1 {
             row = row.shifted(row_step);
             next[1] = row.load::<NEIGHBOURS>(t, aligned);
         }
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
             let fragments = next[0];
             next[0] = next[1];
-            if ROW + ROWS_AHEAD < count {
+            if ROW + rows_ahead < count {
                 row = row.shifted(row_step);
-                next[ROWS_AHEAD - 1] = row.load::<NEIGHBOURS>(t, aligned);
+                next[rows_ahead - 1] = row.load::<NEIGHBOURS>(t, aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
-            let mut rounded = [Factor::ZERO; 3];
+            let mut whole = [Factor::ZERO; 3];
             if !SPLIT {
-                rounded = begin_batch(accumulators, ROW, pending, || Factor::rounded(&fragments));
+                whole = begin_batch(accumulators, ROW, pending, || Factor::whole::<F16>(&fragments));
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = if SPLIT {
                     begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR>(&fragments))
                 } else {
-                    rounded[NEIGHBOUR % 3]
+                    whole[NEIGHBOUR % 3]
                 };
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
                     if const { takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT) } {
@@ -336,7 +372,7 @@ unsafe fn row_by_row<
                         let number = const { slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) } + tap;
                         let is_first = NEIGHBOUR as u32 == const { taken(HALVED, SLOT).trailing_zeros() } && tap == 0;
                         let slab = weight.add(number * slab_units);
-                        multiply::<BLOCKS, SLOTS, SPLIT, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
+                        multiply::<BLOCKS, SLOTS, SPLIT, F16, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
                     }
                 });
                 if SPLIT || NEIGHBOUR + 1 == NEIGHBOURS {
@@ -354,7 +390,7 @@ unsafe fn row_by_row<
 /// As [`multiply_run`], with such a block of the run.
 #[inline(always)]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
-unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOURS: usize>(
+unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool, const NEIGHBOURS: usize>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     input: Fragment,
@@ -384,15 +420,15 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const NEIGHBOUR
                 if FIRST + rows < SLOTS {
                     next = load(FIRST + rows);
                 }
-                let rounded = || fragments.each_ref().map(Factor::rounded);
-                let factors = begin_batch(accumulators, FIRST / rows, pending, rounded);
+                let whole = || fragments.each_ref().map(Factor::whole::<F16>);
+                let factors = begin_batch(accumulators, FIRST / rows, pending, whole);
                 unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                     let slab = weight.add(NEIGHBOUR as u32 * slab_units);
                     unrolled!(ROW in 0..2, at most 2 => {
                         const SLOT: usize = FIRST + ROW;
                         if ROW < rows && SLOT < SLOTS {
                             let factor = &factors[ROW][NEIGHBOUR % 3];
-                            multiply::<BLOCKS, SLOTS, false, SLOT>(accumulators, factor, slab, NEIGHBOUR != 0 || !fresh);
+                            multiply::<BLOCKS, SLOTS, false, F16, SLOT>(accumulators, factor, slab, NEIGHBOUR != 0 || !fresh);
                         }
                     });
                 });
@@ -420,6 +456,7 @@ unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
             (0, 0) => accumulators.wait_if_specialised::<0>(),
             (0, 1) => accumulators.wait_if_specialised::<1>(),
             (0, _) => accumulators.wait_if_specialised::<3>(),
+            (_, 0) => accumulators.wait::<0>(),
             (_, 1) => accumulators.wait::<1>(),
             (_, _) => accumulators.wait::<3>(),
         }
@@ -434,7 +471,7 @@ unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
 /// # Safety
 /// As [`Accumulators::add_product`].
 #[inline(always)]
-unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const SLOT: usize>(
+unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const SLOT: usize>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     factor: &Factor,
     slab: Weights,
@@ -442,12 +479,13 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, c
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        accumulators.add_product::<SLOT>(factor.large, slab, filled);
-        if SPLIT {
-            let small_parts = slab.add(slab_bytes(8 * BLOCKS as u32, false) / 16);
-            accumulators.add_product::<SLOT>(factor.large, small_parts, true);
-            accumulators.add_product::<SLOT>(factor.small, slab, true);
+        if !SPLIT {
+            return accumulators.add_product::<SLOT, F16>(factor.large, slab, filled);
         }
+        let small_parts = slab.add(slab_bytes(8 * BLOCKS as u32, false) / 16);
+        accumulators.add_product::<SLOT, false>(factor.large, slab, filled);
+        accumulators.add_product::<SLOT, false>(factor.large, small_parts, true);
+        accumulators.add_product::<SLOT, false>(factor.small, slab, true);
     }
 }
 

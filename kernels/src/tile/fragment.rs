@@ -1,11 +1,11 @@
-//! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight channels.
+//! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an `f32` channel, or two channels
+//! as `f16`.
 //!
-//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of channels `t` and `t + 4`: neighbours, so that one load brings both, where they
-//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`.
+//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`: neighbours, so that one load brings both, where they
+//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel.
 
-#[cfg(not(cuda_arch = "sm_90a"))]
-use cuda_std::hint;
 use cuda_std::{
+    hint,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -80,7 +80,7 @@ impl Fragment {
     #[inline(always)]
     pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool) -> Loaded {
         // SAFETY: the caller's promise.
-        [self.place, self.place.wrapping_add(16 * t.channel_words)].map(|place| unsafe {
+        [self.place, self.place.wrapping_add(t.half_block_bytes)].map(|place| unsafe {
             let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
             let pair = |bytes: u32| SharedPtr::<[f32; 2]>::from_address(place.wrapping_add(bytes)).load();
             if NEIGHBOURS == 1 {
@@ -114,7 +114,7 @@ fn position_offset(t: &Tiling, row: u32) -> u32 {
 /// A fragment as tensor cores take it: channel `t` of both positions, then channel `t + 4`.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
-    /// Rounded, or the large parts.
+    /// Rounded, or pairs of `f16`, or the large parts.
     pub(super) large: [f32; 4],
     /// The small parts, if they are split.
     pub(super) small: [f32; 4],
@@ -124,12 +124,19 @@ impl Factor {
     /// All zero.
     pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
 
-    /// The fragments that begin with each of the words that were loaded, rounded.
+    /// The fragments that begin with each of the words that were loaded, not split: rounded, or as they are if they are `F16`. Then they are copied to registers of
+    /// their own, because those that were loaded are loaded again while the product is under way; if the compiler knew that they are copies, it would
+    /// make them again for every single product.
     #[inline(always)]
-    pub(super) fn rounded(loaded: &Loaded) -> [Self; 3] {
+    pub(super) fn whole<const F16: bool>(loaded: &Loaded) -> [Self; 3] {
+        let copied = |word: f32| f32::from_bits(hint::opaque(word.to_bits()));
         let [a, b, c] = [words::<0>(loaded), words::<1>(loaded), words::<2>(loaded)];
-        [a.map(round_to_tf32::<0>), b.map(round_to_tf32::<1>), c.map(round_to_tf32::<0>)]
-            .map(|large| Self { large, small: [0.0; 4] })
+        let larges = if F16 {
+            [a, b, c].map(|words| words.map(copied))
+        } else {
+            [a.map(round_to_tf32::<0>), b.map(round_to_tf32::<1>), c.map(round_to_tf32::<0>)]
+        };
+        larges.map(|large| Self { large, small: [0.0; 4] })
     }
 
     /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.

@@ -22,7 +22,8 @@
 //!
 //! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
-//! every now and then.
+//! every now and then. Where TF32 is precise enough, factors are rounded to it, or to `f16` numbers, which have as many bits of fraction and are multiplied twice as fast: scaled
+//! to what these hold (`scale`), weights when they are packed, inputs when they are staged (`stage/convert.rs`).
 //!
 //! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise
 //! repeatable: the order of all additions is fixed.
@@ -36,6 +37,7 @@ mod partners;
 mod place;
 mod ring;
 mod rounding;
+mod scale;
 mod stage;
 mod store;
 mod unrolled;
@@ -43,11 +45,11 @@ mod unrolled;
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, may_join_rows, multiply_run};
+use compute::{PackedRun, Staged, has_many_sums, may_join_rows, multiply_run};
 use fragment::Fragment;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
-use multiply::{Accumulators, Sums, Weights};
+use multiply::{Accumulators, Shares, Sums, Weights};
 pub use pack::*;
 pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
@@ -56,7 +58,8 @@ pub use parameters::{
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{PassHead, Place, jobs};
 use ring::Ring;
-pub use ring::{BARRIER_BYTES, MOST_RING_SLOTS};
+pub use ring::{CONTROL_BYTES, MOST_RING_SLOTS};
+use scale::{Exponent, power_of_two};
 use stage::Operands;
 pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{Located, Target};
@@ -88,18 +91,27 @@ const STORE: u32 = 1;
 /// Rows of a table that a line of the cache has.
 const ROWS_OF_LINE: u32 = 128 / 16;
 
-/// Bytes of a staged slab.
+/// How a kernel shares out its registers.
+const fn shares(blocks: usize, slots: usize, f16: bool) -> Shares {
+    match (f16, has_many_sums(blocks, slots)) {
+        (false, _) => Shares::Copying,
+        (true, false) => Shares::ConvertingForFewSums,
+        (true, true) => Shares::Converting,
+    }
+}
+
+/// Bytes of a staged slab: eight words for each column, or twice as many.
 pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
     tile_columns * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots. `ORDINARY` cores multiply factors as they are, others split or
-/// round them.
+/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots. `ORDINARY` cores multiply factors as they are; others take
+/// them as `F16`, `SPLIT` them, or round them.
 ///
 /// # Safety
 /// As the kernels that `tile_kernel` makes.
 #[inline(always)]
-unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const ORDINARY: bool>(
+unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -110,15 +122,15 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
     cuda_std::grid::launch_dependents();
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
-        let boxes = stage::comes_in_boxes(t, operands);
         prefetch_tables(t, operands.tables);
-        Ring::set_up(t, if boxes { 1 } else { stage::INPUT_PRODUCERS });
+        let converting_warps = if F16 { Some(stage::CONVERTING_WARPS) } else { None };
+        Ring::set_up(t, stage::fetch_arrivals(t, operands), converting_warps);
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
-            multiply::take_registers();
-            consume::<BLOCKS, SLOTS, SPLIT, ORDINARY>(t, operands, bias, output);
+            multiply::take_registers(shares(BLOCKS, SLOTS, F16));
+            consume::<BLOCKS, SLOTS, SPLIT, F16, ORDINARY>(t, operands, bias, output);
         } else {
-            multiply::give_registers();
-            stage::produce::<ORDINARY>(t, operands, boxes, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            multiply::give_registers(shares(BLOCKS, SLOTS, F16));
+            stage::produce::<F16, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
     }
 }
@@ -142,7 +154,7 @@ unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
 /// # Safety
 /// As the kernels; all threads of the team come here together, once the rings are set up.
 #[inline(always)]
-unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const ORDINARY: bool>(
+unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -175,8 +187,17 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             let mut number = pass.first_run;
             let mut next = PackedRun::load(t, operands.tables, number);
             let mut has_used_weights = false;
+            let mut exponent = Exponent::NONE;
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 inputs.await_full();
+                if F16 {
+                    let now = Exponent::from_bits(inputs.exponent().load());
+                    if now != exponent && !accumulators.are_empty() {
+                        accumulators.wait::<0>();
+                        accumulators.scale(power_of_two(now.minus(exponent)));
+                    }
+                    exponent = now;
+                }
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
                 loop {
@@ -192,7 +213,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
                     } else {
                         let staged = Staged { input, weight: Weights::at(weight) };
-                        multiply_run::<BLOCKS, SLOTS, SPLIT>(t, &mut accumulators, &staged, &run);
+                        multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run);
                     }
                     if begins_chunk && has_used_weights {
                         used_weights.leave();
@@ -224,6 +245,9 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             if SPLIT {
                 partners::store_sums(&target, &mut sums, pass.chunks > 0);
             } else {
+                if F16 {
+                    accumulators.scale(power_of_two(Exponent::NONE.minus(exponent)));
+                }
                 partners::store(&target, &accumulators, pass.chunks > 0);
                 accumulators.empty();
             }
@@ -235,7 +259,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
 
 /// Makes the kernel of a number of columns and slots, in one precision, for tensor cores or `ordinary` ones.
 macro_rules! tile_kernel {
-    ($name:ident, $columns:literal, $slots:literal, $split:literal, $ordinary:literal) => {
+    ($name:ident, $columns:literal, $slots:literal, $split:literal, $f16:literal, $ordinary:literal) => {
         /// Computes a transposed convolution, tile by tile.
         ///
         /// # Safety
@@ -268,7 +292,7 @@ macro_rules! tile_kernel {
                     maps: cuda_std::tensor_map_parameter!($name, 3, maps),
                     weight,
                 };
-                tile::<{ $columns / 8 }, $slots, $split, $ordinary>(&tiling, &operands, bias, output);
+                tile::<{ $columns / 8 }, $slots, $split, $f16, $ordinary>(&tiling, &operands, bias, output);
             }
         }
     };
@@ -276,28 +300,30 @@ macro_rules! tile_kernel {
 
 /// Makes the kernels, and the list of them. Before compute capability 8.0 there are those for ordinary cores, later those for tensor cores, of which
 /// those that are large need more registers than a thread gets where threads cannot pass theirs
-/// on to each other, which is everywhere but on compute capability 9.0.
+/// on to each other, which is everywhere but on compute capability 9.0; there are also those for `f16`.
 macro_rules! tile_kernels {
     (
         ordinary { $($ordinary:ident: $ordinary_columns:literal, $ordinary_slots:literal;)+ }
         everywhere { $($name:ident: $columns:literal, $slots:literal, $split:literal;)+ }
         large { $($large:ident: $large_columns:literal, $large_slots:literal, $large_split:literal;)+ }
+        f16 { $($f16:ident: $f16_columns:literal, $f16_slots:literal;)+ }
     ) => {
         $(
             #[cfg(any(cuda_arch = "sm_70", feature = "emulator"))]
-            tile_kernel!($ordinary, $ordinary_columns, $ordinary_slots, false, true);
+            tile_kernel!($ordinary, $ordinary_columns, $ordinary_slots, false, false, true);
         )+
 
         $(
             #[cfg(any(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")), feature = "emulator"))]
-            tile_kernel!($name, $columns, $slots, $split, false);
+            tile_kernel!($name, $columns, $slots, $split, false, false);
         )+
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod large {
             use super::*;
 
-            $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false);)+
+            $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false, false);)+
+            $(tile_kernel!($f16, $f16_columns, $f16_slots, false, true, false);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -310,6 +336,7 @@ macro_rules! tile_kernels {
                 columns: $ordinary_columns,
                 slots: $ordinary_slots,
                 split: false,
+                f16: false,
                 ordinary: true,
                 large: false,
             },)+
@@ -318,6 +345,7 @@ macro_rules! tile_kernels {
                 columns: $columns,
                 slots: $slots,
                 split: $split,
+                f16: false,
                 ordinary: false,
                 large: false,
             },)+
@@ -326,6 +354,16 @@ macro_rules! tile_kernels {
                 columns: $large_columns,
                 slots: $large_slots,
                 split: $large_split,
+                f16: false,
+                ordinary: false,
+                large: true,
+            },)+
+            $(Variant {
+                kernel: stringify!($f16),
+                columns: $f16_columns,
+                slots: $f16_slots,
+                split: false,
+                f16: true,
                 ordinary: false,
                 large: true,
             },)+
@@ -344,6 +382,8 @@ pub struct Variant {
     pub slots: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
+    /// Whether they are `f16` numbers, which are converted when they are staged: for runs of several taps along the axis of rows, and what is left of them.
+    pub f16: bool,
     /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
     pub ordinary: bool,
     /// Whether it exists for compute capability 9.0 only.
@@ -353,7 +393,7 @@ pub struct Variant {
 impl Variant {
     /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
-        !self.ordinary && may_join_rows(self.columns as usize / 8, self.slots as usize)
+        !self.ordinary && !self.f16 && may_join_rows(self.columns as usize / 8, self.slots as usize)
     }
 
     /// Whether blocks may be partners, where there are clusters.
@@ -399,5 +439,13 @@ tile_kernels! {
         tile_48x2_f32: 48, 2, true;
         tile_64x2_f32: 64, 2, true;
         tile_128x1_f32: 128, 1, true;
+    }
+    f16 {
+        tile_16x4_f16: 16, 4;
+        tile_24x4_f16: 24, 4;
+        tile_32x2_f16: 32, 2;
+        tile_32x4_f16: 32, 4;
+        tile_48x4_f16: 48, 4;
+        tile_64x2_f16: 64, 2;
     }
 }

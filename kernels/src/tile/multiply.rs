@@ -19,31 +19,54 @@ pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 
 use super::unrolled::unrolled;
 
+/// How registers are shared out among teams and producers: two times the former and the latter are three times 168, with which the block was launched. To ask
+/// for more would be to wait for ever.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shares {
+    /// Producers only start copies.
+    Copying,
+    /// They also convert.
+    Converting,
+    /// And threads of teams have few sums.
+    ConvertingForFewSums,
+}
+
 /// Gives this thread the registers that the producers give up.
 ///
 /// # Safety
 /// All threads of the warp group come here together, once.
 #[inline(always)]
-pub(super) unsafe fn take_registers() {
+pub(super) unsafe fn take_registers(shares: Shares) {
     #[cfg(cuda_arch = "sm_90a")]
-    // SAFETY: the caller's promise. Two times 232 and 40 are three times 168, with which the block was launched; to ask for more would be
-    // to wait for ever.
+    // SAFETY: the caller's promise.
     unsafe {
-        cuda_std::thread::set_registers_more::<232>();
+        match shares {
+            Shares::Copying => cuda_std::thread::set_registers_more::<232>(),
+            Shares::Converting => cuda_std::thread::set_registers_more::<216>(),
+            Shares::ConvertingForFewSums => cuda_std::thread::set_registers_more::<208>(),
+        }
     }
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    let _ = shares;
 }
 
-/// Gives up registers that copying does not need.
+/// Gives up registers that producers do not need.
 ///
 /// # Safety
 /// As [`take_registers`].
 #[inline(always)]
-pub(super) unsafe fn give_registers() {
+pub(super) unsafe fn give_registers(shares: Shares) {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        cuda_std::thread::set_registers_fewer::<40>();
+        match shares {
+            Shares::Copying => cuda_std::thread::set_registers_fewer::<40>(),
+            Shares::Converting => cuda_std::thread::set_registers_fewer::<72>(),
+            Shares::ConvertingForFewSums => cuda_std::thread::set_registers_fewer::<88>(),
+        }
     }
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    let _ = shares;
 }
 
 /// A matrix product that is complete.

@@ -1,18 +1,29 @@
 //! Pack: brings the weight into the form in which the tile kernels stage it, one thread per packed word.
 //!
-//! A slab is the matrix of one kernel element: eight input channels by the output channels of a tile. Within it, eight output
+//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, by the output channels of a tile. Within it, eight output
 //! channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what `wgmma` calls a K-major operand
 //! without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs follow one another in the order in which
 //! blocks stage them: `[group][tile of channels][stage][slab]`. Where phases share the columns, blocks of eight columns belong to them in
 //! turn; or, of up to four channels, one, two or four columns each. Channels beyond the last one are zero, and so is a phase that has no tap
 //! where others have one.
 
+#[cfg(not(cuda_arch = "sm_70"))]
+use cuda_std::{half, shared::dynamic_shared_mem, warp};
 use cuda_std::{kernel, mem, thread};
 
 use super::parameters::{Packing, Slab};
 #[cfg(not(cuda_arch = "sm_70"))]
-use super::rounding::{round_to_tf32, split};
+use super::{
+    rounding::{round_to_tf32, split},
+    scale::{self, power_of_two},
+};
 use crate::index::Index;
+
+/// Words of the header of a weight that is packed as `f16`: the largest magnitudes that as many blocks have found in it.
+pub const WEIGHT_HEADER: u32 = 128;
+
+/// Threads of such a block.
+pub const WEIGHING_THREADS: u32 = 256;
 
 /// Words of eight input channels by eight output channels.
 const BLOCK_WORDS: u32 = 64;
@@ -20,7 +31,8 @@ const BLOCK_WORDS: u32 = 64;
 /// Packs weights as they are, for ordinary cores.
 ///
 /// # Safety
-/// As [`pack_tf32`].
+/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to `packing.words` words
+/// that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads.
 #[cfg(any(cuda_arch = "sm_70", not(target_arch = "nvptx64")))]
 #[kernel]
 pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
@@ -29,7 +41,7 @@ pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, pac
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let value = weight_at(slab, within, &packing, slabs, weight);
+            let value = weight_at(slab, within, 0, &packing, slabs, weight);
             mem::store(packed.add(index as usize), value);
         }
     }
@@ -38,8 +50,7 @@ pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, pac
 /// Packs weights rounded to TF32.
 ///
 /// # Safety
-/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to `packing.words` words
-/// that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads.
+/// As [`pack`](fn@pack).
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
@@ -48,8 +59,67 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let value = weight_at(slab, within, &packing, slabs, weight);
+            let value = weight_at(slab, within, 0, &packing, slabs, weight);
             mem::store(packed.add(index as usize), round_to_tf32::<0>(value));
+        }
+    }
+}
+
+/// Finds the largest finite magnitudes of the weight, each block that of a part of its elements: the header of the packed weight.
+///
+/// # Safety
+/// The pointers are device pointers: `weight` to so many elements, `header` to [`WEIGHT_HEADER`] words that nothing else accesses
+/// meanwhile. There are as many blocks, of [`WEIGHING_THREADS`] threads, with a word of shared memory for each warp.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[kernel]
+pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
+    const UNDER_WAY: u64 = 4;
+    let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
+    let step = u64::from(WEIGHT_HEADER * WEIGHING_THREADS);
+    let mut largest = 0.0f32;
+    let mut first = u64::from(block * WEIGHING_THREADS + thread);
+    while first < elements {
+        let elements = [0, 1, 2, 3].map(|next| first + next * step).map(|element| {
+            // SAFETY: the caller's promise, if there is such an element.
+            unsafe { mem::load_readonly_if(element < elements, weight.wrapping_add(element as usize)) }
+        });
+        for magnitude in elements.map(f32::abs) {
+            largest = if magnitude < f32::INFINITY { largest.max(magnitude) } else { largest };
+        }
+        first += UNDER_WAY * step;
+    }
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        let of_warps = dynamic_shared_mem::<u32>();
+        let of_warp = warp::warp_reduce_max(u32::MAX, largest.to_bits());
+        if thread.is_multiple_of(32) {
+            of_warps.add(thread / 32).store(of_warp);
+        }
+        thread::sync_threads();
+        if thread == 0 {
+            let of_block = (0..WEIGHING_THREADS / 32).map(|warp| of_warps.add(warp).load()).fold(0, u32::max);
+            mem::store(header.add(block as usize), of_block);
+        }
+    }
+}
+
+/// Packs weights as `f16`, two input channels in a word, scaled to what these hold.
+///
+/// # Safety
+/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to a header that is complete, and behind it
+/// `packing.words` words that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads, in whole warps.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[kernel]
+pub unsafe fn pack_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
+    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+    // SAFETY: the caller's promise; all lanes of the warp come here together.
+    let scale = power_of_two(unsafe { scale::of_weight(packed) });
+    if index < packing.words {
+        let (slab, within) = index.divide(packing.slab_words);
+        // SAFETY: the caller's promise, and the index is within the packed weight.
+        unsafe {
+            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight) * scale);
+            mem::store(packed.add((WEIGHT_HEADER + index) as usize).cast(), half::pack(channels));
         }
     }
 }
@@ -57,7 +127,7 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
 /// Packs weights as sums of two TF32 numbers: for each slab one of the large parts, then one of the small parts.
 ///
 /// # Safety
-/// As [`pack_tf32`], with twice as many words behind `packed`.
+/// As [`pack`](fn@pack), with twice as many words behind `packed`.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
@@ -66,7 +136,7 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let (large, small) = split::<0>(weight_at(slab, within, &packing, slabs, weight));
+            let (large, small) = split::<0>(weight_at(slab, within, 0, &packing, slabs, weight));
             let place = packed.add(2 * (index - within) as usize + within as usize);
             mem::store(place, large);
             mem::store(place.add(packing.slab_words.value() as usize), small);
@@ -74,12 +144,19 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
     }
 }
 
-/// The weight in word `within` of a slab, zero if there is none.
+/// The weight in word `within` of a slab, of the given one of its channels; zero if there is none.
 ///
 /// # Safety
-/// As [`pack_tf32`], of a slab of the packed weight.
+/// As [`pack`](fn@pack), of a slab of the packed weight.
 #[inline(always)]
-unsafe fn weight_at(slab: u32, within: u32, packing: &Packing, slabs: *const Slab, weight: *const f32) -> f32 {
+unsafe fn weight_at(
+    slab: u32,
+    within: u32,
+    channel: u32,
+    packing: &Packing,
+    slabs: *const Slab,
+    weight: *const f32,
+) -> f32 {
     let (stages, slab) = slab.divide(packing.stage_slabs);
     let (tiles, stage) = stages.divide(packing.stages);
     let (group, tile) = tiles.divide(packing.channel_tiles);
@@ -99,9 +176,10 @@ unsafe fn weight_at(slab: u32, within: u32, packing: &Packing, slabs: *const Sla
     let entry = slabs.wrapping_add((slab * packing.column_phases.value() as u32 + phase) as usize);
     // SAFETY: the table has an entry for each slab of a stage and each phase.
     let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
-    let in_channel = stage * packing.stage_channels + entry.channel + word / 32 * 4 + word % 4;
+    let place = (word / 32 * 4 + word % 4) * packing.word_channels + channel;
+    let in_channel = stage * packing.stage_channels + entry.channel + place;
     let out_channel = tile * packing.tile_channels + tile_channel;
-    let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
+    let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels && place < packing.block_channels;
     if !exists || in_channel >= packing.in_per_group || out_channel >= packing.out_per_group {
         return 0.0;
     }

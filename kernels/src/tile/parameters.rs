@@ -134,7 +134,7 @@ pub struct Tiling {
     pub offsets_start: u32,
     /// From the fragments of a slot to those of the next, for the same tap, in the staged input, in bytes.
     pub row_step: u32,
-    /// From eight channels to the next in the staged input, in bytes.
+    /// From a block of channels to the next in the staged input, in bytes.
     pub block_bytes: u32,
     /// Where the staged inputs begin.
     pub input_start: u32,
@@ -205,6 +205,20 @@ pub struct Tiling {
     pub products_start: u32,
     /// Rows of the table.
     pub table_rows: u32,
+    /// Fours of neighbouring words of a staged channel, which are converted together.
+    pub fours: Divisor,
+    /// Channels that are fetched together: those of a stage, or, if they are to be converted, an even number that divides these.
+    pub part_channels: u32,
+    /// Times that so many channels are fetched for a stage: once if nothing is converted.
+    pub stage_parts: u32,
+    /// How often so many channels are kept until they are converted: 0 if nothing is.
+    pub raw_ring: u32,
+    /// Bytes of so many channels.
+    pub raw_bytes: u32,
+    /// Where in shared memory those are kept.
+    pub raw_start: u32,
+    /// From what a lane multiplies first of a block to what it multiplies second, in bytes: nowhere, if a block has no second half.
+    pub half_block_bytes: u32,
 }
 
 impl Tiling {
@@ -351,23 +365,27 @@ pub struct Packing {
     pub column_phases: Divisor,
     /// Columns of each phase if these lie close together, otherwise 0.
     pub close_channels: u32,
-    /// Zero.
-    pub padding: u32,
+    /// Input channels of a word: two if it holds them as `f16`.
+    pub word_channels: u32,
     /// Input channels of a group.
     pub in_per_group: u32,
     /// Output channels of a group.
     pub out_per_group: u32,
     /// Channels of a stage.
     pub stage_channels: u32,
+    /// Input channels of a slab: as many as its words have, or half of them.
+    pub block_channels: u32,
     /// Kernel elements.
     pub taps: u32,
     /// Output channels of a tile.
     pub tile_channels: u32,
     /// Words of all slabs together, below 2^31.
     pub words: u32,
+    /// Zero.
+    pub padding: u32,
 }
 
-/// Which weights a slab holds, for one of the phases that share its columns: eight input channels times output channels of the tile.
+/// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output channels of the tile.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Slab {

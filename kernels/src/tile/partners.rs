@@ -12,7 +12,7 @@ use cuda_std::{
 
 use super::{
     TEAM_THREADS, TEAMS,
-    multiply::{Accumulators, Product, Sums},
+    multiply::{Product, Sums},
     parameters::Tiling,
     store::Target,
     unrolled::unrolled,
@@ -50,7 +50,7 @@ pub(super) const fn may_have_partners(blocks: usize, split: bool) -> bool {
 #[inline(always)]
 pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
     target: &Target,
-    product: &Accumulators<BLOCKS, SLOTS>,
+    product: &impl Product<BLOCKS, SLOTS>,
     has_product: bool,
 ) {
     let t = target.t;

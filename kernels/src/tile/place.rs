@@ -15,7 +15,20 @@ pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
     (0..t.rounds).map(|round| job(t, round)).filter(|&job| job < t.jobs)
 }
 
-/// The job of this block, and its partners, in a round; none if there is no job of that number.
+/// The next one of these, for who keeps count of the rounds himself.
+#[inline(always)]
+pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
+    while *round < t.rounds {
+        let job = job(t, *round);
+        *round += 1;
+        if job < t.jobs {
+            return Some(job);
+        }
+    }
+    None
+}
+
+/// The number of the job of this block, and its partners, in a round; there may be none of that number.
 #[inline(always)]
 fn job(t: &Tiling, round: u32) -> u32 {
     let workers = t.workers.value() as u32;

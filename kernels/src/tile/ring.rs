@@ -1,16 +1,37 @@
 //! Rings: shared memory that producers fill and teams empty, slot by slot, with a barrier for either.
 //!
-//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant.
+//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant. Inputs that are converted have a ring
+//! of their own before that, which needs no barriers for empty slots: those who fill it also empty it.
 
-use cuda_std::{hint, mbarrier::Mbarrier, shared::dynamic_shared_mem, thread, warp};
+use cuda_std::{
+    hint,
+    mbarrier::Mbarrier,
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread, warp,
+};
 
 use super::{TEAM_THREADS, TEAMS, THREADS, multiply::WEIGHT_ARRIVALS, parameters::Tiling};
 
 /// The most slots of a ring.
 pub const MOST_RING_SLOTS: u32 = 8;
 
-/// Bytes of shared memory that barriers take, at its beginning: full and empty ones, of inputs and weights, and the one of the first weights.
-pub const BARRIER_BYTES: u32 = (4 * MOST_RING_SLOTS + 1) * 8;
+/// The number of the barrier of the first weights: behind full and empty ones of inputs and weights.
+const FIRST_WEIGHTS: u32 = 4 * MOST_RING_SLOTS;
+
+/// The first barrier of raw inputs.
+const RAW: u32 = FIRST_WEIGHTS + 1;
+
+/// Where in shared memory the exponents of the inputs are, in bytes: behind the barriers.
+const EXPONENTS_START: u32 = (RAW + MOST_RING_SLOTS) * 8;
+
+/// Where the exponent of the weight is.
+const WEIGHT_EXPONENT: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
+
+/// Where the largest values are that the warps found which convert, four words for each slot.
+const LARGEST_START: u32 = WEIGHT_EXPONENT + 4;
+
+/// Bytes of shared memory that all of this takes, at its beginning.
+pub const CONTROL_BYTES: u32 = LARGEST_START + MOST_RING_SLOTS * 4 * 4;
 
 /// Warps that empty a slot. Each says so once.
 const EMPTIERS: u32 = TEAMS * TEAM_THREADS / 32;
@@ -42,19 +63,26 @@ impl Ring {
         Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
     }
 
-    /// Sets the barriers up, for the whole block. A staged input is complete when so many threads have arrived.
+    /// The ring of inputs that have to be converted, at its beginning.
+    #[inline(always)]
+    pub(super) fn raw(t: &Tiling) -> Self {
+        Self { first: RAW, slots: t.raw_ring, slot: 0, parity: 0 }
+    }
+
+    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is converted when so
+    /// many have, if anything is.
     ///
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
     #[inline(always)]
-    pub(super) unsafe fn set_up(t: &Tiling, input_arrivals: u32) {
+    pub(super) unsafe fn set_up(t: &Tiling, fetch_arrivals: u32, convert_arrivals: Option<u32>) {
         // One lane of each warp: lanes would take turns, some 80 cycles each.
         let thread = hint::opaque(thread::thread_idx_x());
         if thread.is_multiple_of(32) {
             let mut slot = thread / 32;
             while slot < t.input_ring + t.weight_ring {
                 let (ring, slot_of_ring, arrivals) = if slot < t.input_ring {
-                    (Self::inputs(t), slot, input_arrivals)
+                    (Self::inputs(t), slot, convert_arrivals.unwrap_or(fetch_arrivals))
                 } else {
                     (Self::weights(t), slot - t.input_ring, WEIGHT_ARRIVALS)
                 };
@@ -64,6 +92,12 @@ impl Ring {
                     ring.full().init(arrivals);
                     ring.empty().init(EMPTIERS);
                 }
+                slot += WARPS;
+            }
+            let mut slot = thread / 32;
+            while convert_arrivals.is_some() && slot < t.raw_ring {
+                // SAFETY: as above.
+                unsafe { Self { slot, ..Self::raw(t) }.full().init(fetch_arrivals) };
                 slot += WARPS;
             }
         }
@@ -114,19 +148,36 @@ impl Ring {
         unsafe { self.empty().wait(self.parity ^ 1) };
     }
 
+    /// Says that this warp has filled the slot, as far as it does so.
+    ///
+    /// # Safety
+    /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
+    #[inline(always)]
+    pub(super) unsafe fn fill(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { arrive_as_warp(self.full()) };
+    }
+
     /// Says that this warp does not need the slot any more.
     ///
     /// # Safety
     /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
     #[inline(always)]
     pub(super) unsafe fn leave(&self) {
-        // SAFETY: the caller's promise; what the other lanes did is ordered before.
-        unsafe {
-            warp::sync_warp(u32::MAX);
-            if warp::lane_id() == 0 {
-                self.empty().arrive();
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { arrive_as_warp(self.empty()) };
+    }
+
+    /// The exponent of the power of two by which products of the input in the slot are multiplied, if it was converted.
+    #[inline(always)]
+    pub(super) fn exponent(&self) -> SharedPtr<u32> {
+        dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
+    }
+
+    /// Where each warp that converts leaves the largest value that it found in the slot.
+    #[inline(always)]
+    pub(super) fn largest_values(&self) -> SharedPtr<u32> {
+        dynamic_shared_mem::<u32>().add(LARGEST_START / 4 + self.slot * 4)
     }
 
     /// Goes on to the next slot.
@@ -144,7 +195,28 @@ impl Ring {
 #[cfg(cuda_arch = "sm_90a")]
 #[inline(always)]
 pub(super) fn first_weights() -> Mbarrier {
-    barrier(4 * MOST_RING_SLOTS)
+    barrier(FIRST_WEIGHTS)
+}
+
+/// Arrives once for all lanes of a warp.
+///
+/// # Safety
+/// The barrier is set up; all lanes come here together.
+#[inline(always)]
+unsafe fn arrive_as_warp(barrier: Mbarrier) {
+    // SAFETY: the caller's promise; what the other lanes did is ordered before.
+    unsafe {
+        warp::sync_warp(u32::MAX);
+        if warp::lane_id() == 0 {
+            barrier.arrive();
+        }
+    }
+}
+
+/// The exponent of the weight, for one thread.
+#[inline(always)]
+pub(super) fn weight_exponent() -> SharedPtr<u32> {
+    dynamic_shared_mem::<u32>().add(WEIGHT_EXPONENT / 4)
 }
 
 /// A barrier by its number.

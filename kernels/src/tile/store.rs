@@ -149,8 +149,8 @@ impl Target<'_> {
     #[inline(always)]
     unsafe fn load_biases(&self) {
         let (team, thread) = Self::team();
-        let close = self.t.close_channels;
-        // A power of two.
+        // A power of two, found again for each job and not kept in a register meanwhile.
+        let close = hint::opaque(self.t.close_channels);
         let channel = self.place.first_channel + if close > 0 { thread & (close - 1) } else { thread };
         if thread < self.t.tile_channels {
             let exists = !self.bias.is_null() && channel < self.t.out_per_group;

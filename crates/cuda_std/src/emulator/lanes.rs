@@ -6,7 +6,7 @@ use core::panic::Location;
 use std::vec::Vec;
 
 use super::fault::{FaultKind, WarpProblem};
-use super::matrices;
+use super::matrices::{self, Elements};
 use super::order::{LANES, WarpClock, lanes};
 
 /// What lanes do together.
@@ -18,8 +18,10 @@ pub(super) enum Operation {
     Vote,
     /// Each offers a word, and gets that of the lane whose number it offers too.
     Exchange,
+    /// Each offers a word, and gets the largest one.
+    Maximum,
     /// Each offers its part of three matrices, and gets its part of the result.
-    Multiply,
+    Multiply(Elements),
     /// Wait at a barrier of the block.
     SyncNamed { barrier: u32, threads: u32 },
     /// Come to a barrier of the block without waiting.
@@ -79,7 +81,8 @@ impl Meeting {
                 let [bits, _] = exchanged[source as usize];
                 word(bits)
             }
-            Operation::Multiply => matrices::multiply_add(self.offers.as_chunks().0, lane),
+            Operation::Maximum => word(lanes(self.call.mask).map(|lane| self.offers[lane]).max().unwrap_or(0)),
+            Operation::Multiply(elements) => matrices::multiply_add(elements, self.offers.as_chunks().0, lane),
         }
     }
 }
@@ -122,7 +125,7 @@ impl Warp {
         match call.operation {
             Operation::Synchronise | Operation::SyncNamed { .. } => self.clock.synchronise(call.mask),
             Operation::ArriveNamed { .. } => self.clock.advance(),
-            Operation::Vote | Operation::Exchange | Operation::Multiply => {}
+            Operation::Vote | Operation::Exchange | Operation::Maximum | Operation::Multiply(_) => {}
         }
         Ok(Some(self.meetings.swap_remove(index)))
     }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::dim3::Dim3;
 use super::fault::FaultKind;
 use super::lanes::{Answer, Call, Operation};
-use super::matrices;
+use super::matrices::{self, Elements};
 use super::memory::Violation;
 use super::shadow::Access;
 use super::shared::Shared;
@@ -154,11 +154,29 @@ pub(crate) fn read_lane(mask: u32, bits: u32, source: u32) -> u32 {
     bits
 }
 
+/// Passes `value` in, and returns the largest one of the lanes of `mask`.
+#[track_caller]
+pub(crate) fn maximum(mask: u32, value: u32) -> u32 {
+    let [largest, ..] = meet(Operation::Maximum, mask, [value]);
+    largest
+}
+
 /// Adds the product of the matrices whose elements the lanes of the warp hold to the accumulators.
 #[track_caller]
 pub(crate) fn multiply_tf32(accumulators: &mut [f32; 4], a: [f32; 4], b: [f32; 2]) {
+    multiply(Elements::Tf32, accumulators, a.map(f32::to_bits), b.map(f32::to_bits));
+}
+
+/// [`multiply_tf32`] for operands in half precision, two elements in a word.
+#[track_caller]
+pub(crate) fn multiply_f16(accumulators: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
+    multiply(Elements::F16, accumulators, a, b);
+}
+
+#[track_caller]
+fn multiply(elements: Elements, accumulators: &mut [f32; 4], a: [u32; 4], b: [u32; 2]) {
     let offer = matrices::fragments(a, b, *accumulators);
-    *accumulators = meet(Operation::Multiply, FULL_MASK, offer).map(f32::from_bits);
+    *accumulators = meet(Operation::Multiply(elements), FULL_MASK, offer).map(f32::from_bits);
 }
 
 #[track_caller]

@@ -72,20 +72,39 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     #[inline(always)]
     pub(crate) unsafe fn begin_batch(&mut self) {}
 
-    /// Adds the product of 16 rows by eight channels and a slab.
+    /// Adds the product of 16 rows by the channels of a slab, `F16` or TF32.
     ///
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab.
     #[inline(always)]
-    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, _filled: bool) {
+    pub(crate) unsafe fn add_product<const SLOT: usize, const F16: bool>(
+        &mut self,
+        rows: [f32; 4],
+        slab: Weights,
+        _filled: bool,
+    ) {
         for block in 0..BLOCKS {
             let part = slab.0.add(block as u32 * BLOCK_WORDS);
+            let sums = &mut self.0[SLOT][block];
             // SAFETY: the caller's promise.
             unsafe {
                 let columns = [part.load(), part.add(BLOCK_WORDS / 2).load()];
-                tensor_core::mma_m16n8k8_tf32(&mut self.0[SLOT][block], rows, columns);
+                if F16 {
+                    tensor_core::mma_m16n8k16_f16(sums, rows.map(f32::to_bits), columns.map(f32::to_bits));
+                } else {
+                    tensor_core::mma_m16n8k8_tf32(sums, rows, columns);
+                }
             }
         }
+    }
+
+    /// Multiplies all sums by a factor.
+    ///
+    /// # Safety
+    /// None here.
+    #[inline(always)]
+    pub(crate) unsafe fn scale(&mut self, factor: f32) {
+        self.0.as_flattened_mut().as_flattened_mut().iter_mut().for_each(|sum| *sum *= factor);
     }
 
     /// Nothing: products are complete when they are made.

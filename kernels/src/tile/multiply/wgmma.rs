@@ -88,9 +88,15 @@ macro_rules! registers {
     };
 }
 
-/// The instruction for `$shape`, on some blocks of eight columns.
+/// The instruction for `$shape` and the type of the factors, on some blocks of eight columns.
 macro_rules! product {
-    ($slot:expr, $add:ident, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
+    ($slot:expr, true, $add:ident, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
+        product!(@ $slot, $add, $rows, $slab, concat!($shape, "k16.f32.f16.f16"), ", 0", $($block)+)
+    };
+    ($slot:expr, false, $add:ident, $rows:ident, $slab:ident, $shape:literal, $($block:literal)+) => {
+        product!(@ $slot, $add, $rows, $slab, concat!($shape, "k8.f32.tf32.tf32"), "", $($block)+)
+    };
+    (@ $slot:expr, $add:ident, $rows:ident, $slab:ident, $instruction:expr, $not_transposed:literal, $($block:literal)+) => {
         asm!(
             "{{",
             ".reg .b64 weights;",
@@ -98,8 +104,8 @@ macro_rules! product {
             "mov.b64 weights, {{{low}, {high}}};",
             "setp.ne.b32 add, {add}, 0;",
             concat!(
-                "wgmma.mma_async.sync.aligned.", $shape, "k8.f32.tf32.tf32 {{", registers!($($block)+),
-                "}}, {{{a}, {b}, {c}, {d}}}, weights, add, 1, 1;"
+                "wgmma.mma_async.sync.aligned.", $instruction, " {{", registers!($($block)+),
+                "}}, {{{a}, {b}, {c}, {d}}}, weights, add, 1, 1", $not_transposed, ";"
             ),
             "}}",
             slot = const $slot,
@@ -148,28 +154,61 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { tensor_core::warpgroup_arrive() };
     }
 
-    /// Adds the product of 16 rows of each warp by eight channels and a slab; a slot that is not `filled` is overwritten.
+    /// Adds the product of 16 rows of each warp by the channels of a slab, `F16` or TF32; a slot that is not `filled` is overwritten.
     ///
     /// # Safety
     /// Between `begin_batch` and `end_batch`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
     /// written is visible to the asynchronous proxy.
     #[inline(always)]
-    pub(crate) unsafe fn add_product<const SLOT: usize>(&mut self, rows: [f32; 4], slab: Weights, filled: bool) {
+    pub(crate) unsafe fn add_product<const SLOT: usize, const F16: bool>(
+        &mut self,
+        rows: [f32; 4],
+        slab: Weights,
+        filled: bool,
+    ) {
         let add = u32::from(filled);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match BLOCKS {
-                1 => product!(SLOT, add, rows, slab, "m64n8", 0),
-                2 => product!(SLOT, add, rows, slab, "m64n16", 0 1),
-                3 => product!(SLOT, add, rows, slab, "m64n24", 0 1 2),
-                4 => product!(SLOT, add, rows, slab, "m64n32", 0 1 2 3),
-                6 => product!(SLOT, add, rows, slab, "m64n48", 0 1 2 3 4 5),
-                8 => product!(SLOT, add, rows, slab, "m64n64", 0 1 2 3 4 5 6 7),
-                12 => product!(SLOT, add, rows, slab, "m64n96", 0 1 2 3 4 5 6 7 8 9 10 11),
-                16 => product!(SLOT, add, rows, slab, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
-                _ => cuda_std::trap(),
-            }
+        macro_rules! products {
+            ($f16:tt) => {
+                match BLOCKS {
+                    1 => product!(SLOT, $f16, add, rows, slab, "m64n8", 0),
+                    2 => product!(SLOT, $f16, add, rows, slab, "m64n16", 0 1),
+                    3 => product!(SLOT, $f16, add, rows, slab, "m64n24", 0 1 2),
+                    4 => product!(SLOT, $f16, add, rows, slab, "m64n32", 0 1 2 3),
+                    6 => product!(SLOT, $f16, add, rows, slab, "m64n48", 0 1 2 3 4 5),
+                    8 => product!(SLOT, $f16, add, rows, slab, "m64n64", 0 1 2 3 4 5 6 7),
+                    12 => product!(SLOT, $f16, add, rows, slab, "m64n96", 0 1 2 3 4 5 6 7 8 9 10 11),
+                    16 => product!(SLOT, $f16, add, rows, slab, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+                    _ => cuda_std::trap(),
+                }
+            };
         }
+        // SAFETY: the caller's promise.
+        unsafe { if F16 { products!(true) } else { products!(false) } }
+    }
+
+    /// Multiplies all sums, which are complete, by a factor.
+    ///
+    /// # Safety
+    /// All products have been waited for.
+    #[inline(always)]
+    pub(crate) unsafe fn scale(&mut self, factor: f32) {
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+                // SAFETY: the registers were declared by `new`, and no product is under way.
+                unsafe {
+                    asm!(
+                        "mul.f32 sum{slot}_{block}_0, sum{slot}_{block}_0, {factor};",
+                        "mul.f32 sum{slot}_{block}_1, sum{slot}_{block}_1, {factor};",
+                        "mul.f32 sum{slot}_{block}_2, sum{slot}_{block}_2, {factor};",
+                        "mul.f32 sum{slot}_{block}_3, sum{slot}_{block}_3, {factor};",
+                        slot = const SLOT,
+                        block = const BLOCK,
+                        factor = in(reg32) factor,
+                        options(nostack, preserves_flags)
+                    );
+                }
+            });
+        });
     }
 
     /// Ends the batch of products since `begin_batch`.

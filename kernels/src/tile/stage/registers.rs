@@ -2,15 +2,12 @@
 //!
 //! A thread loads some words, then stores all of them: the loads wait for memory together. It arrives when it has stored, not before.
 
-use cuda_std::{
-    hint,
-    mbarrier::Mbarrier,
-    mem,
-    shared::{SharedPtr, dynamic_shared_mem},
-    warp,
-};
+use cuda_std::{hint, mbarrier::Mbarrier, mem, shared::SharedPtr, warp};
 
-use super::{INPUT_PRODUCERS, OUTSIDE, Operands, Tiling, offsets};
+use super::{
+    INPUT_PRODUCERS, Operands, Tiling,
+    inputs::{OUTSIDE, offsets},
+};
 use crate::tile::unrolled::unrolled;
 
 /// Loads that are under way together. They need four registers each.
@@ -47,8 +44,8 @@ pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, by
     }
 }
 
-/// Copies the input of a stage. A thread copies the same elements of all channels, so that it looks each up once. `input` is the first element of the
-/// tile in the first channel of the job's group.
+/// Copies the input of a stage. A thread copies the same elements of all channels, of which so many exist, so that it looks each up once. `input` is the
+/// first element of the tile in the first of them.
 ///
 /// # Safety
 /// The slot is empty, and the table of offsets is that of the job.
@@ -57,17 +54,11 @@ pub(super) unsafe fn fetch_input(
     t: &Tiling,
     operands: &Operands,
     input: *const f32,
-    stage: u32,
-    slot: u32,
+    channels: u32,
+    slot: SharedPtr<u8>,
     producer: u32,
 ) {
-    let first = stage * t.stage_channels;
-    let from = Source {
-        tensor: operands.input,
-        first: input.wrapping_add(first as usize * t.input_plane as usize),
-        channels: t.in_per_group - first,
-    };
-    let slot = dynamic_shared_mem::<u8>().add(t.input_start + slot * t.input_bytes);
+    let from = Source { tensor: operands.input, first: input, channels };
     // SAFETY: the caller's promise. The host knows the alignment of the rows to each other, not that of the first one.
     unsafe {
         if t.copy_words == 1 {

@@ -16,7 +16,7 @@ use super::{
     layout::{AxisGroups, Cut, Layout},
     leads::{leads, phases},
     regions::Region,
-    tables::Tables,
+    tables::{Tables, ranges},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -62,11 +62,12 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose rows are joined, or lie apart, with a lead, or without one, if none of these
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is converted, whose rows are joined, or lie apart, with a lead, or without one, if none of these
 /// is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 4] = [
+    let kinds: [fn(&Layout) -> bool; 5] = [
+        |layout| layout.cut.variant.f16,
         |layout| layout.cut.joined_rows > 1,
         |layout| layout.cut.has_rows_apart(),
         |layout| layout.region.lead != [0; 3],
@@ -125,7 +126,7 @@ fn layouts(task: &Task, region: Region, fills_first: bool) -> impl Iterator<Item
         let join = || Arc::new(join_rows(&phases, row_axis));
         let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
         let groups = groups.of(problem, phases, &cut);
-        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ)
+        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ).filter(is_worth_converting)
     })
 }
 
@@ -133,6 +134,20 @@ fn layouts(task: &Task, region: Region, fills_first: bool) -> impl Iterator<Item
 fn halves_differ(layout: &Layout) -> bool {
     let differ = |group: &Group| slabs_along(layout, 2, group) < 2 * group.taps;
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
+}
+
+/// The fewest taps for which converting the input is worth it: with three by three it takes as long as it saves, or longer.
+const LEAST_TAPS_TO_CONVERT: usize = 12;
+
+/// Whether there are enough products for each input to convert it, if it is to be: where runs take several taps along the axis of rows. The kernels for `f16` know no
+/// runs of halves or joined rows.
+fn is_worth_converting(layout: &Layout) -> bool {
+    let Cut { variant, row_axis, halves, joined_rows, one_behind_the_other, .. } = layout.cut;
+    let take_several = |group: &Group| ranges(layout, row_axis, group).iter().any(|taps| taps.len() > 1);
+    let may_convert = || !one_behind_the_other && halves == 1 && joined_rows == 1;
+    let most = |axis: usize| layout.groups[axis].iter().map(|group| group.taps).max().unwrap_or(0);
+    let are_many = || most(0) * most(1) * most(2) >= LEAST_TAPS_TO_CONVERT;
+    !variant.f16 || may_convert() && are_many() && layout.groups[row_axis].iter().any(take_several)
 }
 
 /// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
@@ -244,11 +259,14 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         one_behind_the_other: row_axis == 2,
                         joined_rows,
                         extents,
+                        block_channels: LEAST_BLOCK_CHANNELS,
                         stage_blocks: 1,
                         partners: 1,
                         may_copy_boxes: task.target.large_tiles,
                     };
-                    let cuts_of_region = with_slots(problem, cut).flat_map(|cut| with_partners(task, *region, cut));
+                    let cuts_of_region = with_slots(problem, cut)
+                        .flat_map(|cut| with_blocks(problem, cut))
+                        .flat_map(|cut| with_partners(task, *region, cut));
                     cuts.extend(cuts_of_region.flat_map(|cut| with_stages(task, cut)));
                 }
             }
@@ -266,6 +284,20 @@ fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     [cut].into_iter().chain(may_be_apart.then_some(apart))
 }
 
+/// The fewest input channels that are multiplied together.
+const LEAST_BLOCK_CHANNELS: u32 = 8;
+
+/// A cut with so many channels in a block as tensor cores multiply together; and with half of these, where channels of the next group, which are not zero, would be
+/// in a block otherwise, or where a group has no more.
+fn with_blocks(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
+    let channels = problem.in_channels_per_group();
+    let all = if cut.variant.f16 { 2 * LEAST_BLOCK_CHANNELS } else { LEAST_BLOCK_CHANNELS };
+    let are_many = all == LEAST_BLOCK_CHANNELS || channels > LEAST_BLOCK_CHANNELS as usize;
+    let leave_some = all > LEAST_BLOCK_CHANNELS && !channels.is_multiple_of(all as usize) && problem.groups() > 1;
+    let half = (!are_many || leave_some).then_some(LEAST_BLOCK_CHANNELS);
+    are_many.then_some(all).into_iter().chain(half).map(move |block_channels| Cut { block_channels, ..cut })
+}
+
 /// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can
 /// be. Where a problem is divided into regions, these fill the device together.
 fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
@@ -274,7 +306,8 @@ fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = 
     let rows = positions * problem.batch() as u128 * problem.groups() as u128;
     let tiles = rows.div_ceil(u128::from(tile::ROWS * cut.rows()));
     let numbers = (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
-        let has_blocks = problem.in_channels_per_group().is_multiple_of(8 * partners as usize);
+        let share = cut.block_channels as usize * partners as usize;
+        let has_blocks = problem.in_channels_per_group().is_multiple_of(share);
         let are_few = tiles <= u128::from(target.most_jobs_of(partners));
         partners == 1 || region.is_whole() && cut.variant.has_partners() && has_blocks && are_few
     });
@@ -283,7 +316,7 @@ fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = 
 
 /// A cut with each number of channels that a stage may have.
 fn with_stages(task: &Task, cut: Cut) -> impl Iterator<Item = Cut> {
-    let blocks = cut.in_channels(&task.problem).div_ceil(8) as u32;
+    let blocks = cut.in_channels(&task.problem).div_ceil(cut.block_channels as usize) as u32;
     let stage_blocks = [1, 2, 4].into_iter().filter(move |&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
     stage_blocks.map(move |stage_blocks| Cut { stage_blocks, ..cut })
 }

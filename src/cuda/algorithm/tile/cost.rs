@@ -46,6 +46,24 @@ const SERIAL_ISSUE: f64 = 2.0;
 /// Cycles from one instruction of a warp that fetches to the next.
 const FETCH_ISSUE: f64 = 5.0;
 
+/// Words that a thread converts together, four of either of two channels.
+const WORDS_TOGETHER: f64 = 8.0;
+
+/// Instructions for these.
+const CONVERT_INSTRUCTIONS: f64 = 32.0;
+
+/// Instructions for each part of the input that is converted, besides.
+const PART_INSTRUCTIONS: f64 = 40.0;
+
+/// Threads that convert.
+const CONVERTING_THREADS: f64 = 96.0;
+
+/// How much longer kernels that convert the input take than the model says.
+const CONVERTED: f64 = 1.08;
+
+/// Cycles from one instruction of a warp that converts to the next.
+const CONVERT_ISSUE: f64 = 2.5;
+
 /// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
 const WITHOUT_BOXES: f64 = 1.1;
 
@@ -257,6 +275,29 @@ impl Store {
     }
 }
 
+/// What it takes to convert the input of a stage.
+struct Conversion {
+    /// Instructions of each warp that does so.
+    instructions: f64,
+    /// Bytes that are loaded from shared memory and stored there.
+    bytes: f64,
+}
+
+impl Conversion {
+    fn new(layout: &Layout) -> Self {
+        if !layout.cut.variant.f16 {
+            return Self { instructions: 0.0, bytes: 0.0 };
+        }
+        let words = f64::from(layout.copies() * layout.copy_words * layout.cut.stage_channels());
+        let parts = f64::from(layout.stage_parts());
+        Self {
+            instructions: words / WORDS_TOGETHER / CONVERTING_THREADS * CONVERT_INSTRUCTIONS
+                + parts * PART_INSTRUCTIONS,
+            bytes: words * 6.0,
+        }
+    }
+}
+
 /// What the products of a stage take a team.
 pub(super) struct Products {
     /// Cycles that the cores of a multiprocessor are busy: tensor cores, or ordinary ones.
@@ -332,7 +373,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let teams = f64::from(tile::TEAMS);
 
     let problem = &task.problem;
-    let Cut { variant, stage_blocks, extents, .. } = layout.cut;
+    let Cut { variant, extents, .. } = layout.cut;
     let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
     let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
     let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
@@ -344,7 +385,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let serial = cores.max(instructions * SERIAL_ISSUE) + latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
 
     // Of the producers.
-    let channels = f64::from(8 * stage_blocks);
+    let channels = f64::from(layout.cut.stage_channels());
     // What lies outside of the input is not fetched.
     let fetched = |axis: usize| f64::from(layout.halo[axis]).min(problem.axes()[axis].input as f64);
     let (rows, row) = if layout.merged_axes > 0 {
@@ -356,7 +397,9 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let weight_bytes = work.slabs * f64::from(layout.slab_bytes());
     // Elements that are copied one by one, or four at a time, are written sector by sector.
     let writes_sectors = !layout.in_boxes && !variant.ordinary;
-    let staged_bytes = 4.0 * f64::from(layout.stage_words()) * if writes_sectors { 4.0 } else { 1.0 } + weight_bytes;
+    let input_bytes = 4.0 * channels * f64::from(layout.channel_words);
+    let conversion = Conversion::new(layout);
+    let staged_bytes = input_bytes * if writes_sectors { 4.0 } else { 1.0 } + conversion.bytes + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(row, layout.copy_words) + weight_bytes;
     let copy_instructions = match (layout.copy_words, variant.split) {
         (4, _) => 12.0,
@@ -377,9 +420,15 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     } else {
         fetch
     };
+    // Threads that copy also convert; boxes are copied meanwhile.
+    let convert = conversion.instructions * CONVERT_ISSUE;
+    let converts = variant.f16;
+    let arrival = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES);
+    let fetch = if layout.in_boxes { fetch.max(convert) } else { fetch + convert };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
-    let input_round = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES) + emptied;
+    let input_round = if converts { convert } else { arrival } + emptied;
+    let raw_round = if converts { (arrival + convert) / layout.raw_stages() } else { 0.0 };
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
 
@@ -392,10 +441,12 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
         stages * serial + store.instructions * SERIAL_ISSUE + store.latency,
         stages * fetch,
         stages * input_round / f64::from(shared.input_ring),
+        stages * raw_round,
         stages * chunks * weight_round / f64::from(shared.weight_ring),
         stages * cores * teams,
         stages * (reads * teams + staged_bytes / 128.0) + teams * store.shared,
-        (stages * instructions + store.instructions) * teams + stages * instructions_of_fetch * 0.75,
+        (stages * instructions + store.instructions) * teams
+            + stages * (instructions_of_fetch + conversion.instructions) * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
     let busy = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
@@ -403,7 +454,8 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
     let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };
-    Some(busy * joined * separate * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
+    let converted = if converts { CONVERTED } else { 1.0 };
+    Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 
 /// Whether several taps of some phases lie apart along an axis whose rows could serve several slots, but do not.

@@ -38,6 +38,12 @@ const LEAST_BOXED_CHANNELS: u32 = 16;
 /// The most bytes of a team's output that are staged in boxes.
 const MOST_BOXED_BYTES: u32 = 32 << 10;
 
+/// Bytes of the input that are fetched to be converted before there is room for more, as far as parts of it are not larger.
+const RAW_BYTES: u32 = 48 << 10;
+
+/// The most bytes that are fetched together, then, of more than two channels.
+const MOST_PART_BYTES: u32 = 16 << 10;
+
 /// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
 const NARROW: u32 = 8;
 
@@ -67,7 +73,9 @@ pub(super) struct Cut {
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
     pub(super) extents: [u32; 4],
-    /// Channels of a stage, divided by eight.
+    /// Input channels that are multiplied together: eight, or 16 as `f16`; eight of these, too, leave half of a product empty.
+    pub(super) block_channels: u32,
+    /// Such blocks of a stage.
     pub(super) stage_blocks: u32,
     /// Blocks that divide a group's input channels among them.
     pub(super) partners: u32,
@@ -127,6 +135,9 @@ pub(super) struct Shared {
     pub(super) input_ring: u32,
     pub(super) weight_ring: u32,
     pub(super) offsets_start: u32,
+    pub(super) raw_start: u32,
+    /// Of a part.
+    pub(super) raw_bytes: u32,
     pub(super) input_start: u32,
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
@@ -143,6 +154,21 @@ pub(super) struct Shared {
 }
 
 impl Cut {
+    /// Input channels of a stage.
+    pub(super) fn stage_channels(&self) -> u32 {
+        self.block_channels * self.stage_blocks
+    }
+
+    /// Input channels of a staged word: two if it holds them as `f16`.
+    pub(super) fn word_channels(&self) -> u32 {
+        if self.variant.f16 { 2 } else { 1 }
+    }
+
+    /// Staged words that a block has of each position.
+    pub(super) fn block_words(&self) -> u32 {
+        self.block_channels / self.word_channels()
+    }
+
     /// Phases that share the columns.
     pub(super) fn column_phases(&self) -> u32 {
         self.phases.iter().product()
@@ -251,6 +277,9 @@ impl Layout {
         let may_copy_boxes = cut.may_copy_boxes && has_whole_boxes(problem, &cut);
         let can_merge = may_copy_boxes && cut.extents[0] == 1;
         let merged_axes = if can_merge { merged_axes(axes, groups, &region, reach, [z, y, pitch]) } else { 0 };
+        // Four words are converted together; a stretch of merged axes has words for that behind it.
+        let by_fours = cut.variant.f16 && merged_axes == 0;
+        let pitch = if by_fours { pitch.checked_next_multiple_of(4)? } else { pitch };
         let in_boxes = if merged_axes > 0 {
             Some([z, y, pitch])
         } else if may_copy_boxes && wide_copies && !is_narrow {
@@ -291,7 +320,7 @@ impl Layout {
             tile_channels,
             out_channels,
             channel_tiles: out_channels.div_ceil(tile_channels),
-            stages: (cut.in_channels(problem) as u32).div_ceil(8 * cut.stage_blocks),
+            stages: (cut.in_channels(problem) as u32).div_ceil(cut.stage_channels()),
             line_phases,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
             has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
@@ -356,13 +385,41 @@ impl Layout {
 
     /// Words of a stage.
     pub(super) fn stage_words(&self) -> u32 {
-        8 * self.cut.stage_blocks * self.channel_words
+        self.cut.block_words() * self.cut.stage_blocks * self.channel_words
+    }
+
+    /// Channels that are fetched together: those of a stage, or fewer if they are to be converted.
+    pub(super) fn part_channels(&self) -> u32 {
+        let all = self.cut.stage_channels();
+        let fit = |&channels: &u32| channels == 2 || 4 * channels * self.channel_words <= MOST_PART_BYTES;
+        let parts = (1..=all.trailing_zeros()).map(|power| 1 << power);
+        if self.cut.variant.f16 { parts.filter(fit).max().unwrap_or(2) } else { all }
+    }
+
+    /// Times that so many channels are fetched for a stage.
+    pub(super) fn stage_parts(&self) -> u32 {
+        self.cut.stage_channels() / self.part_channels()
+    }
+
+    /// Bytes of these channels.
+    pub(super) fn part_bytes(&self) -> u32 {
+        4 * self.part_channels() * self.channel_words
+    }
+
+    /// How often there is room for channels that are to be converted.
+    pub(super) fn raw_ring(&self) -> u32 {
+        if self.cut.variant.f16 { (RAW_BYTES / self.part_bytes()).clamp(2, tile::MOST_RING_SLOTS) } else { 0 }
+    }
+
+    /// How many stages that is.
+    pub(super) fn raw_stages(&self) -> f64 {
+        f64::from(self.raw_ring()) / f64::from(self.stage_parts())
     }
 
     /// What copies take of the input, if they take boxes.
     pub(super) fn input_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
         let [z, y, _] = self.halo;
-        let (samples, channels) = (self.cut.extents[0], 8 * self.cut.stage_blocks);
+        let (samples, channels) = (self.cut.extents[0], self.part_channels());
         let boxed = match self.merged_axes {
             0 => [self.pitch, y, z, samples, channels],
             _ => [self.channel_words, 1, 1, samples, channels],
@@ -638,8 +695,10 @@ impl Layout {
     /// Shared memory for rings of some inputs and chunks of weights.
     fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], boxed: bool, chunk_slabs: u32) -> Option<Shared> {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
-        let offsets_start = tile::BARRIER_BYTES;
-        let input_start = align(offsets_start + 4 * self.copies())?;
+        let offsets_start = tile::CONTROL_BYTES;
+        let raw_start = align(offsets_start + 4 * self.copies())?;
+        let raw_bytes = align(self.part_bytes())?;
+        let input_start = raw_start.checked_add(self.raw_ring().checked_mul(raw_bytes)?)?;
         let input_bytes = align(4 * self.stage_words())?;
         let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
         let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
@@ -663,6 +722,8 @@ impl Layout {
             input_ring,
             weight_ring,
             offsets_start,
+            raw_start,
+            raw_bytes,
             input_start,
             input_bytes,
             weight_start,
@@ -679,7 +740,7 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { phases, row_axis, extents: [n, z, y, x], stage_blocks, .. } = self.cut;
+        let Cut { phases, row_axis, extents: [n, z, y, x], .. } = self.cut;
         write!(f, "on {n}x{z}x{y}x{x} positions")?;
         if self.cut.rows() > 1 {
             write!(f, " times {} along {}", self.cut.rows(), ["z", "y", "x"][row_axis])?;
@@ -701,7 +762,7 @@ impl fmt::Display for Layout {
         if self.cut.close {
             write!(f, " close together")?;
         }
-        write!(f, ", {} channels at a time", 8 * stage_blocks)?;
+        write!(f, ", {} channels at a time", self.cut.stage_channels())?;
         if self.in_boxes {
             write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;
         }
@@ -746,7 +807,7 @@ fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
 fn has_whole_boxes(problem: &Problem<3>, cut: &Cut) -> bool {
     let shares = problem.groups() * cut.partners as usize;
-    let whole_stages = cut.in_channels(problem).is_multiple_of(8 * cut.stage_blocks as usize);
+    let whole_stages = cut.in_channels(problem).is_multiple_of(cut.stage_channels() as usize);
     problem.input_shape().len() > 0 && (shares == 1 || whole_stages)
 }
 
@@ -813,6 +874,7 @@ mod tests {
             one_behind_the_other: false,
             joined_rows: 1,
             extents,
+            block_channels: 8,
             stage_blocks: 1,
             partners: 1,
             may_copy_boxes: true,

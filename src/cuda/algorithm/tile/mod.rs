@@ -44,7 +44,8 @@ const COMPILED: f64 = 0.1;
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
-    variants().map(|variant| variant.kernel).chain(pack).chain([fill::KERNEL]).collect()
+    let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
+    variants().map(|variant| variant.kernel).chain(pack).chain(f16).chain([fill::KERNEL]).collect()
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -76,11 +77,15 @@ fn others(task: &Task) -> Vec<Recipe> {
     ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
 }
 
-/// The kernel that packs the weight for another one: as it is, split in two, or rounded.
+/// The kernel that finds the largest values of a weight that is packed as `f16`.
+const WEIGH: &str = "weigh";
+
+/// The kernel that packs the weight for another one: as it is, split in two, as `f16`, or rounded.
 fn pack_kernel(variant: &Variant) -> &'static str {
     match variant {
         Variant { ordinary: true, .. } => "pack",
         Variant { split: true, .. } => "pack_split",
+        Variant { f16: true, .. } => "pack_f16",
         _ => "pack_tf32",
     }
 }
@@ -115,7 +120,8 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
 fn is_packed_alike(problem: &Problem<3>, part: &Part, other: &Part) -> bool {
     let [packing, other_packing] = [part, other].map(|part| part.tables.packing(problem, &part.layout));
     let [slabs, other_slabs] = [part, other].map(|part| cast_slice::<_, u8>(&part.tables.slabs));
-    bytes_of(&packing) == bytes_of(&other_packing) && slabs == other_slabs
+    let [kernel, other_kernel] = [part, other].map(|part| pack_kernel(part.layout.cut.variant));
+    kernel == other_kernel && bytes_of(&packing) == bytes_of(&other_packing) && slabs == other_slabs
 }
 
 /// Adds the packing of a part's weight to a recipe: where in the packed weight it begins.
@@ -126,11 +132,24 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
     let slabs = add_table(recipe, &part.tables.slabs);
     if packing.words > 0 {
         let arguments = vec![Argument::value(&packing), Argument::Table(slabs), Weight, PackedWeight];
+        if variant.f16 {
+            recipe.pack.push(Launch { first_packed, ..weigh(&task.problem) });
+            recipe.packed_len += tile::WEIGHT_HEADER as usize;
+        }
         let launch = Launch::per_element(pack_kernel(variant), packing.words.into(), arguments);
         recipe.pack.push(Launch { first_packed, ..launch });
         recipe.packed_len += packing.words as usize * if variant.split { 2 } else { 1 };
     }
     first_packed
+}
+
+/// The launch that finds the largest values of the weight.
+fn weigh(problem: &Problem<3>) -> Launch {
+    let elements = problem.weight_shape().len() as u64;
+    let threads = tile::WEIGHING_THREADS;
+    let arguments = vec![Argument::value(&elements), Weight, PackedWeight];
+    let launch = Launch::per_element(WEIGH, u64::from(tile::WEIGHT_HEADER * threads), arguments);
+    Launch { blocks: [tile::WEIGHT_HEADER, 1], threads, shared_bytes: threads / 32 * 4, ..launch }
 }
 
 /// Adds a table to a recipe: its number.

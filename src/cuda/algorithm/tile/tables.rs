@@ -33,7 +33,7 @@ pub(super) struct Tables {
 
 /// What a run takes together.
 struct Box {
-    /// Blocks of eight channels.
+    /// Blocks of channels.
     blocks: Range<u32>,
     /// Along z, y and x.
     taps: [Range<usize>; 3],
@@ -133,6 +133,7 @@ impl Tables {
             line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
             column_phases: divisor(layout.block_phases()),
             workers: divisor(workers),
+            fours: divisor((layout.copies() * layout.copy_words).div_ceil(4)),
             input_plane: input_plane as u64,
             output_plane: output_plane as u64,
             input_sample: (input_plane * problem.in_channels()) as u64,
@@ -156,7 +157,12 @@ impl Tables {
             tile_channels: layout.tile_channels,
             close_channels: layout.close_channels(),
             used_blocks: layout.used_blocks(),
-            stage_channels: 8 * layout.cut.stage_blocks,
+            stage_channels: layout.cut.stage_channels(),
+            part_channels: layout.part_channels(),
+            stage_parts: layout.stage_parts(),
+            raw_ring: layout.raw_ring(),
+            raw_bytes: self.shared.raw_bytes,
+            raw_start: self.shared.raw_start,
             stages: layout.stages,
             stage_slabs: self.stage_slabs(layout),
             input_ring: self.shared.input_ring,
@@ -165,7 +171,8 @@ impl Tables {
             weight_bytes: self.chunk_slabs * layout.slab_bytes(),
             offsets_start: self.shared.offsets_start,
             row_step: 4 * layout.row_words(),
-            block_bytes: 4 * 8 * layout.channel_words,
+            block_bytes: 4 * layout.cut.block_words() * layout.channel_words,
+            half_block_bytes: if layout.cut.block_words() == 8 { 16 * layout.channel_words } else { 0 },
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
             lines_start: self.shared.lines_start,
@@ -196,7 +203,7 @@ impl Tables {
             turn,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
-            box_bytes: if layout.in_boxes { 4 * layout.stage_words() } else { 0 },
+            box_bytes: if layout.in_boxes { layout.part_bytes() } else { 0 },
             merged_axes: layout.merged_axes,
             partners: layout.cut.partners,
             products_start: self.shared.products_start,
@@ -214,13 +221,15 @@ impl Tables {
             slab_words: Divisor::new(u64::from(8 * columns)),
             column_phases: Divisor::new(layout.cut.column_phases().into()),
             close_channels: layout.close_channels(),
-            padding: 0,
+            word_channels: layout.cut.word_channels(),
             in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
-            stage_channels: 8 * layout.cut.stage_blocks,
+            stage_channels: layout.cut.stage_channels(),
+            block_channels: layout.cut.block_channels,
             taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
             tile_channels: layout.tile_channels,
             words: self.packed_slabs(problem, layout) as u32 * 8 * columns,
+            padding: 0,
         }
     }
 
@@ -353,7 +362,7 @@ impl Builder<'_> {
         let shift = |axis: usize, tap: usize| groups[axis].first + (tap * groups[axis].step) as i64 - origin[axis];
         let [z, y, x] = [0, 1, 2].map(|axis| shift(axis, taps.taps[axis].start));
         let word = ((z * i64::from(layout.halo[1])) + y) * i64::from(layout.pitch) + x;
-        let block_words = i64::from(taps.blocks.start * 8 * layout.channel_words);
+        let block_words = i64::from(taps.blocks.start * layout.cut.block_words() * layout.channel_words);
         self.runs.push(Run {
             offset: 4 * (word + block_words) as u32,
             first_slab: staged * layout.slab_bytes() / 16,
@@ -366,7 +375,7 @@ impl Builder<'_> {
                 for half in taps.takers(neighbour) {
                     for tap_z in taps.taps[0].clone() {
                         for tap_y in taps.taps[1].clone() {
-                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, 8 * block);
+                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, layout.cut.block_channels * block);
                         }
                     }
                 }
@@ -442,7 +451,7 @@ fn boxes(layout: &Layout, groups: [&Group; 3]) -> Vec<Box> {
     boxes
 }
 
-/// Blocks of eight channels that a run takes at most which has some slabs for each.
+/// Blocks of channels that a run takes at most which has some slabs for each.
 fn run_blocks(layout: &Layout, slabs: u32) -> u32 {
     (layout.chunk_slabs() / slabs.max(1)).clamp(1, layout.cut.stage_blocks)
 }

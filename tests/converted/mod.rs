@@ -1,0 +1,53 @@
+//! Layers whose input may be converted to `f16` numbers when it is staged, and inputs of which these hold only some at a time.
+
+use conv_transpose::{ConvTranspose, Shape, Tensor};
+
+/// Part of the description of a way to compute a layer that converts the input.
+pub const CONVERTS: &str = "_f16";
+
+/// Pictures: whole tiles and others, in boxes and not, with one block of channels, several, and a last one that is not full; of several groups.
+pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let picture = |channels: [usize; 2], kernel: [usize; 2], groups: usize, extent: [usize; 2]| {
+        let layer = ConvTranspose::<2>::builder(channels[0], channels[1], kernel).groups(groups).padding([1, 2]);
+        (layer.build().unwrap(), Shape::batched(2, channels[0], extent))
+    };
+    vec![
+        picture([32, 24], [3, 5], 1, [14, 32]),
+        picture([40, 40], [5, 7], 1, [9, 36]),
+        picture([20, 70], [3, 7], 1, [13, 31]),
+        picture([5, 9], [4, 5], 1, [6, 9]),
+        picture([48, 32], [3, 5], 2, [10, 20]),
+        picture([16, 40], [6, 5], 2, [8, 33]),
+    ]
+}
+
+/// A volume with rows of taps along z.
+pub fn volume() -> (ConvTranspose<3>, Shape<3>) {
+    let layer = ConvTranspose::<3>::builder(24, 20, [3, 3, 5]).padding([0, 1, 0]).build().unwrap();
+    (layer, Shape::batched(1, 24, [5, 9, 12]))
+}
+
+/// Multiplies each channel by a power of two. No number becomes less exact.
+pub fn scale_channels<const D: usize>(tensor: &mut Tensor<f32, D>, exponent: impl Fn(usize) -> i32) {
+    let Shape { batch, channels, .. } = tensor.shape();
+    let plane = tensor.as_slice().len() / batch.unwrap_or(1) / channels;
+    for (number, channel) in tensor.as_mut_slice().chunks_mut(plane).enumerate() {
+        channel.iter_mut().for_each(|value| *value *= 2f32.powi(exponent(number % channels)));
+    }
+}
+
+/// Exponents that rise and fall from channel to channel: within what is converted together, from part to part, and from stage to stage.
+pub const EXPONENTS: [fn(usize) -> i32; 5] = [
+    |channel| 4 * channel as i32 - 60,
+    |channel| 60 - 4 * channel as i32,
+    |channel| if channel % 8 < 5 { -100 } else { channel as i32 },
+    |_| -110,
+    |_| 100,
+];
+
+/// The relative L2 error.
+pub fn error(actual: &[f32], expected: &[f64]) -> f64 {
+    let pairs = || actual.iter().zip(expected);
+    let difference: f64 = pairs().map(|(actual, expected)| (f64::from(*actual) - expected).powi(2)).sum();
+    (difference / pairs().map(|(_, expected)| expected.powi(2)).sum::<f64>()).sqrt()
+}

@@ -38,8 +38,8 @@ pub fn scale_channels<const D: usize>(tensor: &mut Tensor<f32, D>, exponent: imp
 
 /// Exponents that rise and fall from channel to channel: within what is converted together, from part to part, and from stage to stage.
 pub const EXPONENTS: [fn(usize) -> i32; 5] = [
-    |channel| 4 * channel as i32 - 60,
-    |channel| 60 - 4 * channel as i32,
+    |channel| 3 * channel as i32 - 60,
+    |channel| 60 - 3 * channel as i32,
     |channel| if channel % 8 < 5 { -100 } else { channel as i32 },
     |_| -110,
     |_| 100,

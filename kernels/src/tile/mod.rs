@@ -123,8 +123,8 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         prefetch_tables(t, operands.tables);
-        let converting_warps = if F16 { Some(stage::CONVERTING_WARPS) } else { None };
-        Ring::set_up(t, stage::fetch_arrivals(t, operands), converting_warps);
+        let convert_arrivals = if F16 { Some(stage::INPUT_PRODUCERS) } else { None };
+        Ring::set_up(t, stage::fetch_arrivals(t, operands), convert_arrivals);
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             multiply::take_registers(shares(BLOCKS, SLOTS, F16));
             consume::<BLOCKS, SLOTS, SPLIT, F16, ORDINARY>(t, operands, bias, output);

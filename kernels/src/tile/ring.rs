@@ -148,14 +148,14 @@ impl Ring {
         unsafe { self.empty().wait(self.parity ^ 1) };
     }
 
-    /// Says that this warp has filled the slot, as far as it does so.
+    /// Says that this thread has filled the slot, as far as it does so.
     ///
     /// # Safety
-    /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
+    /// As [`await_full`](Self::await_full).
     #[inline(always)]
     pub(super) unsafe fn fill(&self) {
         // SAFETY: the caller's promise.
-        unsafe { arrive_as_warp(self.full()) };
+        unsafe { self.full().arrive() };
     }
 
     /// Says that this warp does not need the slot any more.

@@ -11,7 +11,6 @@ mod registers;
 use cuda_std::{async_copy, warp};
 use cuda_std::{hint, mem, shared::dynamic_shared_mem, thread};
 
-pub(super) use convert::CONVERTING_WARPS;
 use inputs::Inputs;
 
 #[cfg(cuda_arch = "sm_90a")]

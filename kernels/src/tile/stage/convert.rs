@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Warps that convert: all that stage the input.
-pub(crate) const CONVERTING_WARPS: u32 = INPUT_PRODUCERS / 32;
+const CONVERTING_WARPS: u32 = INPUT_PRODUCERS / 32;
 
 /// Fours of words that a thread has under way together, of two channels each.
 const UNDER_WAY: usize = 2;

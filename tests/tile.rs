@@ -403,6 +403,26 @@ fn inputs_of_any_magnitude_are_converted() {
     }
 }
 
+/// A single element may be larger than `f16` numbers are, wherever it is.
+#[test]
+fn the_largest_input_may_be_anywhere() {
+    for (channels, extent) in [(32, [5, 9]), (20, [4, 7])] {
+        let layer = ConvTranspose::<2>::builder(channels, 8, [3, 3]).build().unwrap();
+        let input = Shape::batched(1, channels, extent);
+        let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
+        for plan in check_converted(&layer, input) {
+            for element in (0..channels * extent[0] * extent[1]).step_by(17) {
+                let mut x = Tensor::filled(input, 0.0f32).unwrap();
+                x.as_mut_slice()[element] = 2f32.powi(40);
+                let actual = plan.forward(&x, &w, None).unwrap();
+                let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
+                let is_exact = actual.as_slice().iter().zip(exact).all(|(&value, exact)| f64::from(value) == exact);
+                assert!(is_exact, "{}, element {element}", plan.describe());
+            }
+        }
+    }
+}
+
 /// An infinite element changes what it reaches, and nothing else.
 #[test]
 fn an_infinite_input_is_converted() {

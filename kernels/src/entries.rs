@@ -64,4 +64,6 @@ pub static KERNELS: &[&Entry] = &[
     &TILE_32X4_F16_ENTRY,
     &TILE_48X4_F16_ENTRY,
     &TILE_64X2_F16_ENTRY,
+    &TILE_64X4_F16_ENTRY,
+    &TILE_128X2_F16_ENTRY,
 ];

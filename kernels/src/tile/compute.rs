@@ -6,6 +6,7 @@ use super::{
     fragment::{Factor, Fragment, Loaded},
     multiply::{Accumulators, Weights},
     parameters::{self, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, Run, Tiling},
+    scale::Scale,
     slab_bytes,
     unrolled::unrolled,
 };
@@ -13,6 +14,8 @@ use super::{
 /// A chunk in shared memory.
 pub(super) struct Staged {
     pub(super) input: Fragment,
+    /// By what teams multiply the input if they convert it.
+    pub(super) scale: Scale,
     pub(super) weight: Weights,
 }
 
@@ -37,7 +40,11 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
         }
         macro_rules! joined_products {
             ($neighbours:literal) => {
-                if const { may_join_rows(BLOCKS, SLOTS) } { products!($neighbours, 4, WHOLE) } else { cuda_std::trap() }
+                if const { !F16 && may_join_rows(BLOCKS, SLOTS) } {
+                    products!($neighbours, 4, WHOLE)
+                } else {
+                    cuda_std::trap()
+                }
             };
         }
         match kind(t, run) {
@@ -47,8 +54,8 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
             kind if is_kind(t, kind, Run::whole(1, 3)) => products!(1, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(2, 3)) => products!(2, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(3, 3)) => products!(3, 3, WHOLE),
-            // What follows leaves too few products for each input to be worth converting it.
-            _ if F16 => cuda_std::trap(),
+            // What follows leaves too few products for each input to be worth converting it when it is staged.
+            _ if F16 && !teams_convert(BLOCKS, SLOTS, F16) => cuda_std::trap(),
             kind if is_kind(t, kind, Run::whole(1, 4)) => joined_products!(1),
             kind if is_kind(t, kind, Run::whole(2, 4)) => joined_products!(2),
             kind if is_kind(t, kind, Run::whole(3, 4)) => joined_products!(3),
@@ -174,7 +181,7 @@ unsafe fn run_products<
     staged: &Staged,
     run: &Run,
 ) {
-    let batches = const { batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) };
+    let batches = const { batches(SLOTS, SPLIT, teams_convert(BLOCKS, SLOTS, F16), NEIGHBOURS, TAPS, HALVED) };
     let by_two =
         const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) && !F16 } && t.run_kinds & Run::SOME_ODD == 0;
     // Of no run the number of blocks is odd then: the loop ends.
@@ -218,7 +225,12 @@ const LEAST_BATCHES: usize = 4;
 /// How many batches may be under way while the factors of another one are made, where two are not made together. With as many sums as this there are not enough registers
 /// for the factors of two; but then a batch takes so long that the other team's fills the gap.
 const fn most_pending(blocks: usize, slots: usize, f16: bool) -> usize {
-    if f16 && has_many_sums(blocks, slots) { 0 } else { 1 }
+    if f16 && has_many_sums(blocks, slots) && !teams_convert(blocks, slots, f16) { 0 } else { 1 }
+}
+
+/// Whether teams convert the input to `f16` when they load it: where they have so many sums that they cannot leave registers to those who would convert it when it is staged.
+pub(super) const fn teams_convert(blocks: usize, slots: usize, f16: bool) -> bool {
+    f16 && 4 * blocks * slots > 96
 }
 
 /// Whether a thread has so many sums that few registers are left for factors.
@@ -235,16 +247,23 @@ const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
 /// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
 const fn goes_by_two(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
     const MOST_REGISTERS: usize = 32;
-    let batches = batches(slots, split, neighbours, taps, halved);
-    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots) };
+    let batches = batches(slots, split, false, neighbours, taps, halved);
+    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots, false) };
     let registers = if split { 8 } else { 4 * neighbours * rows };
     batches <= 2 && 2 * batches * registers <= MOST_REGISTERS
 }
 
 /// Batches of products of a block of channels.
-const fn batches(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> usize {
+const fn batches(
+    slots: usize,
+    split: bool,
+    teams_convert: bool,
+    neighbours: usize,
+    taps: usize,
+    halved: usize,
+) -> usize {
     let batches = if !goes_row_by_row(split, taps, halved) {
-        slots / rows_of_batch(slots)
+        slots / rows_of_batch(slots, teams_convert)
     } else if split {
         rows(slots, taps, halved) * neighbours
     } else {
@@ -254,9 +273,10 @@ const fn batches(slots: usize, split: bool, neighbours: usize, taps: usize, halv
     if batches == 0 { 1 } else { batches }
 }
 
-/// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of the other are made.
-const fn rows_of_batch(slots: usize) -> usize {
-    if slots >= 4 { 2 } else { 1 }
+/// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of the other are made. What teams convert has twice as many
+/// channels.
+const fn rows_of_batch(slots: usize, teams_convert: bool) -> usize {
+    if slots >= 4 && !teams_convert { 2 } else { 1 }
 }
 
 /// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are made.
@@ -284,24 +304,23 @@ unsafe fn multiply_block<
     let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
     // SAFETY: the caller's promise.
     unsafe {
-        if const { F16 && batches(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) < LEAST_BATCHES } {
+        if const {
+            F16 && !teams_convert(BLOCKS, SLOTS, F16)
+                && batches(SLOTS, SPLIT, false, NEIGHBOURS, TAPS, HALVED) < LEAST_BATCHES
+        } {
             accumulators.wait::<0>();
         }
         // Found anew for each block, not kept in registers meanwhile.
         let number = hint::opaque(block);
-        let input = staged.input.shifted(run.offset + number * t.block_bytes);
-        let weight = staged.weight.slab(run.first_slab + number * slabs * slab_units);
+        let staged = Staged {
+            input: staged.input.shifted(run.offset + number * t.block_bytes),
+            weight: staged.weight.slab(run.first_slab + number * slabs * slab_units),
+            ..*staged
+        };
         if const { goes_row_by_row(SPLIT, TAPS, HALVED) } {
-            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
-                t,
-                accumulators,
-                input,
-                weight,
-                run,
-                pending,
-            );
+            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(t, accumulators, &staged, run, pending);
         } else {
-            rows_together::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, accumulators, input, weight, run, pending);
+            rows_together::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, accumulators, &staged, run, pending);
         }
         accumulators.fill();
         accumulators.wait_unless_specialised();
@@ -328,8 +347,7 @@ unsafe fn row_by_row<
 >(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
-    input: Fragment,
-    weight: Weights,
+    staged: &Staged,
     run: &Run,
     pending: usize,
 ) {
@@ -339,26 +357,26 @@ unsafe fn row_by_row<
     let count = const { rows(SLOTS, TAPS, HALVED) };
     let rows_ahead = const { rows_ahead(F16) };
     let row_step = t.row_step / const { rows_apart(TAPS) as u32 };
-    let mut row = input;
+    let mut row = staged.input;
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
-        let mut next = [row.load::<NEIGHBOURS>(t, aligned); 2];
+        let mut next = [load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned); 2];
         if rows_ahead > 1 && count > 1 {
             row = row.shifted(row_step);
-            next[1] = row.load::<NEIGHBOURS>(t, aligned);
+            next[1] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned);
         }
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
             let fragments = next[0];
             next[0] = next[1];
             if ROW + rows_ahead < count {
                 row = row.shifted(row_step);
-                next[rows_ahead - 1] = row.load::<NEIGHBOURS>(t, aligned);
+                next[rows_ahead - 1] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
             let mut whole = [Factor::ZERO; 3];
             if !SPLIT {
-                whole = begin_batch(accumulators, ROW, pending, || Factor::whole::<F16>(&fragments));
+                whole = begin_batch(accumulators, ROW, pending, || factors::<BLOCKS, SLOTS, F16>(&fragments, &staged.scale));
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = if SPLIT {
@@ -371,7 +389,7 @@ unsafe fn row_by_row<
                         let tap = const { tap(TAPS, HALVED, ROW, SLOT) };
                         let number = const { slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) } + tap;
                         let is_first = NEIGHBOUR as u32 == const { taken(HALVED, SLOT).trailing_zeros() } && tap == 0;
-                        let slab = weight.add(number * slab_units);
+                        let slab = staged.weight.add(number * slab_units);
                         multiply::<BLOCKS, SLOTS, SPLIT, F16, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
                     }
                 });
@@ -393,37 +411,36 @@ unsafe fn row_by_row<
 unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool, const NEIGHBOURS: usize>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
-    input: Fragment,
-    weight: Weights,
+    staged: &Staged,
     run: &Run,
     pending: usize,
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
-    let rows = const { rows_of_batch(SLOTS) };
+    let rows = const { rows_of_batch(SLOTS, teams_convert(BLOCKS, SLOTS, F16)) };
     // SAFETY: the caller's promise; there is a row for each slot.
     unsafe {
-        let load = |first: usize| {
+        let load_rows = |first: usize| {
             let mut fragments = [Loaded::default(); 2];
             unrolled!(ROW in 0..2, at most 2 => {
                 if ROW < rows {
-                    fragments[ROW] = input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS>(t, aligned);
+                    fragments[ROW] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &staged.input.shifted((first + ROW) as u32 * t.row_step), aligned);
                 }
             });
             fragments
         };
-        let mut next = load(0);
+        let mut next = load_rows(0);
         unrolled!(FIRST in 0..SLOTS, at most 8 => {
             if FIRST.is_multiple_of(rows) {
                 let fragments = next;
                 if FIRST + rows < SLOTS {
-                    next = load(FIRST + rows);
+                    next = load_rows(FIRST + rows);
                 }
-                let whole = || fragments.each_ref().map(Factor::whole::<F16>);
+                let whole = || fragments.each_ref().map(|loaded| factors::<BLOCKS, SLOTS, F16>(loaded, &staged.scale));
                 let factors = begin_batch(accumulators, FIRST / rows, pending, whole);
                 unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
-                    let slab = weight.add(NEIGHBOUR as u32 * slab_units);
+                    let slab = staged.weight.add(NEIGHBOUR as u32 * slab_units);
                     unrolled!(ROW in 0..2, at most 2 => {
                         const SLOT: usize = FIRST + ROW;
                         if ROW < rows && SLOT < SLOTS {
@@ -435,6 +452,36 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool
                 accumulators.end_batch();
             }
         });
+    }
+}
+
+/// Loads what neighbouring taps need of an input row.
+///
+/// # Safety
+/// As [`Fragment::load`].
+#[inline(always)]
+unsafe fn load_row<const BLOCKS: usize, const SLOTS: usize, const F16: bool, const NEIGHBOURS: usize>(
+    t: &Tiling,
+    row: &Fragment,
+    aligned: bool,
+) -> Loaded {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if const { teams_convert(BLOCKS, SLOTS, F16) } {
+            row.load::<NEIGHBOURS, true>(t, aligned)
+        } else {
+            row.load::<NEIGHBOURS, false>(t, aligned)
+        }
+    }
+}
+
+/// The factors that tensor cores take of it, not split.
+#[inline(always)]
+fn factors<const BLOCKS: usize, const SLOTS: usize, const F16: bool>(loaded: &Loaded, scale: &Scale) -> [Factor; 3] {
+    if const { teams_convert(BLOCKS, SLOTS, F16) } {
+        Factor::whole::<F16, true>(loaded, scale)
+    } else {
+        Factor::whole::<F16, false>(loaded, scale)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an `f32` channel, or two channels
-//! as `f16`.
+//! as `f16`; or by 16 words that teams make pairs of `f16` of.
 //!
-//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`: neighbours, so that one load brings both, where they
-//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel.
+//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`, and of `t + 8` and `t + 12` if there are as many: neighbours, so that one load brings both, where they
+//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel. Channels that are four
+//! apart become a pair.
 
 use cuda_std::{
-    hint,
+    half, hint,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -13,6 +14,7 @@ use cuda_std::{
 use super::{
     parameters::Tiling,
     rounding::{round_to_tf32, split},
+    scale::Scale,
 };
 use crate::index::Index;
 
@@ -71,34 +73,52 @@ impl Fragment {
         })
     }
 
-    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel. `aligned` positions
+    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel: two, or four if teams `CONVERT`. `aligned` positions
     /// are at an even word, and their neighbours follow.
     ///
     /// # Safety
     /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
     /// position follows the first one.
     #[inline(always)]
-    pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool) -> Loaded {
-        // SAFETY: the caller's promise.
-        [self.place, self.place.wrapping_add(t.half_block_bytes)].map(|place| unsafe {
-            let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
-            let pair = |bytes: u32| SharedPtr::<[f32; 2]>::from_address(place.wrapping_add(bytes)).load();
-            if NEIGHBOURS == 1 {
-                let [a, b] = if aligned { pair(0) } else { [word(0), word(self.second)] };
-                return [a, b, 0.0, 0.0];
-            }
-            // Pairs, the first of which begins before an odd word: in the same row. A warp's pairs take the shared memory no longer than its
-            // single words do. There is nothing to branch at: products are under way.
-            let before = if aligned { 0 } else { 4u32.wrapping_neg() };
-            let ([a, b], [c, d]) = (pair(before), pair(before.wrapping_add(8)));
-            let e = if NEIGHBOURS == 2 { 0.0 } else { word(if aligned { 0 } else { 3 }) };
-            if aligned { [a, b, c, d] } else { [b, c, d, e] }
-        })
+    pub(super) unsafe fn load<const NEIGHBOURS: usize, const CONVERT: bool>(
+        &self,
+        t: &Tiling,
+        aligned: bool,
+    ) -> Loaded {
+        let load = |number: u32| {
+            let place = self.place.wrapping_add(number * t.half_block_bytes);
+            // SAFETY: the caller's promise.
+            unsafe { load_at::<NEIGHBOURS>(place, self.second, aligned) }
+        };
+        [load(0), load(1), if CONVERT { load(2) } else { [0.0; 4] }, if CONVERT { load(3) } else { [0.0; 4] }]
     }
 }
 
-/// What a lane loads: of channels `t` and `t + 4`, up to four words.
-pub(super) type Loaded = [[f32; 4]; 2];
+/// Loads two positions of a channel, the first one at an address, the second one so many words further, and their neighbours.
+///
+/// # Safety
+/// As [`Fragment::load`].
+#[inline(always)]
+unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: bool) -> [f32; 4] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let word = |number: u32| SharedPtr::<f32>::from_address(place).add(number).load();
+        let pair = |bytes: u32| SharedPtr::<[f32; 2]>::from_address(place.wrapping_add(bytes)).load();
+        if NEIGHBOURS == 1 {
+            let [a, b] = if aligned { pair(0) } else { [word(0), word(second)] };
+            return [a, b, 0.0, 0.0];
+        }
+        // Pairs, the first of which begins before an odd word: in the same row. A warp's pairs take the shared memory no longer than its
+        // single words do. There is nothing to branch at: products are under way.
+        let before = if aligned { 0 } else { 4u32.wrapping_neg() };
+        let ([a, b], [c, d]) = (pair(before), pair(before.wrapping_add(8)));
+        let e = if NEIGHBOURS == 2 { 0.0 } else { word(if aligned { 0 } else { 3 }) };
+        if aligned { [a, b, c, d] } else { [b, c, d, e] }
+    }
+}
+
+/// What a lane loads: up to four words of channels `t`, `t + 4`, and, if teams convert, `t + 8` and `t + 12`, which are zero otherwise.
+pub(super) type Loaded = [[f32; 4]; 4];
 
 /// Where a position of the tile begins in a staged channel, in words. Rows without a position take that of row 0.
 #[inline(always)]
@@ -111,7 +131,7 @@ fn position_offset(t: &Tiling, row: u32) -> u32 {
     (slice * t.halo_y.value() as u32 + y * t.step_y) * t.pitch + x
 }
 
-/// A fragment as tensor cores take it: channel `t` of both positions, then channel `t + 4`.
+/// A fragment as tensor cores take it: of both positions channel `t`, then channel `t + 4`; or both channels of these as `f16`, then both of the others.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
     /// Rounded, or pairs of `f16`, or the large parts.
@@ -124,14 +144,17 @@ impl Factor {
     /// All zero.
     pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
 
-    /// The fragments that begin with each of the words that were loaded, not split: rounded, or as they are if they are `F16`. Then they are copied to registers of
-    /// their own, because those that were loaded are loaded again while the product is under way; if the compiler knew that they are copies, it would
-    /// make them again for every single product.
+    /// The fragments that begin with each of the words that were loaded, not split: rounded; or as they are if they are `F16`; or made that, if teams `CONVERT`. What
+    /// is `F16` already is copied to registers of its own, because those that were loaded are loaded again while the product is under way; if the compiler knew that they are copies,
+    /// it would make them again for every single product.
     #[inline(always)]
-    pub(super) fn whole<const F16: bool>(loaded: &Loaded) -> [Self; 3] {
+    pub(super) fn whole<const F16: bool, const CONVERT: bool>(loaded: &Loaded, scale: &Scale) -> [Self; 3] {
         let copied = |word: f32| f32::from_bits(hint::opaque(word.to_bits()));
-        let [a, b, c] = [words::<0>(loaded), words::<1>(loaded), words::<2>(loaded)];
-        let larges = if F16 {
+        let loaded = if CONVERT { packed(loaded, scale) } else { [loaded[0], loaded[1]] };
+        let [a, b, c] = [words::<0>(&loaded), words::<1>(&loaded), words::<2>(&loaded)];
+        let larges = if CONVERT {
+            [a, b.map(|word| scale.again(word)), c]
+        } else if F16 {
             [a, b, c].map(|words| words.map(copied))
         } else {
             [a.map(round_to_tf32::<0>), b.map(round_to_tf32::<1>), c.map(round_to_tf32::<0>)]
@@ -142,15 +165,24 @@ impl Factor {
     /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.
     #[inline(always)]
     pub(super) fn split<const NEIGHBOUR: usize>(loaded: &Loaded) -> Self {
-        let words = words::<NEIGHBOUR>(loaded);
+        let words = words::<NEIGHBOUR>(&[loaded[0], loaded[1]]);
         let parts = if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
         Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
     }
 }
 
-/// The words of the fragment that begins with number `NEIGHBOUR` of what was loaded.
+/// Pairs of channels as `f16`, scaled.
 #[inline(always)]
-fn words<const NEIGHBOUR: usize>([a, b]: &Loaded) -> [f32; 4] {
+fn packed(loaded: &Loaded, scale: &Scale) -> [[f32; 4]; 2] {
+    let [a, b, c, d] = loaded.map(|words| words.map(|word| scale.of(word)));
+    let pairs =
+        |low: [f32; 4], high: [f32; 4]| [0, 1, 2, 3].map(|word| f32::from_bits(half::pack([low[word], high[word]])));
+    [pairs(a, b), pairs(c, d)]
+}
+
+/// The words of the fragment that begins with number `NEIGHBOUR` of two channels, or two words of them.
+#[inline(always)]
+fn words<const NEIGHBOUR: usize>([a, b]: &[[f32; 4]; 2]) -> [f32; 4] {
     let (first, second) = (NEIGHBOUR % 3, NEIGHBOUR % 3 + 1);
     [a[first], a[second], b[first], b[second]]
 }

@@ -23,7 +23,7 @@
 //! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
 //! every now and then. Where TF32 is precise enough, factors are rounded to it, or to `f16` numbers, which have as many bits of fraction and are multiplied twice as fast: scaled
-//! to what these hold (`scale`), weights when they are packed, inputs when they are staged (`stage/convert.rs`).
+//! to what these hold (`scale`), weights when they are packed, inputs when they are staged (`stage/convert.rs`), or by the teams (`stage/measure.rs`).
 //!
 //! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise
 //! repeatable: the order of all additions is fixed.
@@ -45,7 +45,7 @@ mod unrolled;
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, has_many_sums, may_join_rows, multiply_run};
+use compute::{PackedRun, Staged, has_many_sums, may_join_rows, multiply_run, teams_convert};
 use fragment::Fragment;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
@@ -57,9 +57,9 @@ pub use parameters::{
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{PassHead, Place, jobs};
-use ring::Ring;
 pub use ring::{CONTROL_BYTES, MOST_RING_SLOTS};
-use scale::{Exponent, power_of_two};
+use ring::{Ring, weight_exponent};
+use scale::{Exponent, Scale, power_of_two};
 use stage::Operands;
 pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{Located, Target};
@@ -94,9 +94,9 @@ const ROWS_OF_LINE: u32 = 128 / 16;
 /// How a kernel shares out its registers.
 const fn shares(blocks: usize, slots: usize, f16: bool) -> Shares {
     match (f16, has_many_sums(blocks, slots)) {
-        (false, _) => Shares::Copying,
-        (true, false) => Shares::ConvertingForFewSums,
-        (true, true) => Shares::Converting,
+        _ if !f16 || teams_convert(blocks, slots, f16) => Shares::Copying,
+        (_, false) => Shares::ConvertingForFewSums,
+        (_, true) => Shares::Converting,
     }
 }
 
@@ -130,7 +130,12 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
             consume::<BLOCKS, SLOTS, SPLIT, F16, ORDINARY>(t, operands, bias, output);
         } else {
             multiply::give_registers(shares(BLOCKS, SLOTS, F16));
-            stage::produce::<F16, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
+            if const { F16 && !teams_convert(BLOCKS, SLOTS, F16) } {
+                stage::produce::<F16, true, ORDINARY>(t, operands, slab_bytes);
+            } else {
+                stage::produce::<F16, false, ORDINARY>(t, operands, slab_bytes);
+            }
         }
     }
 }
@@ -187,7 +192,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             let mut number = pass.first_run;
             let mut next = PackedRun::load(t, operands.tables, number);
             let mut has_used_weights = false;
-            let mut exponent = Exponent::NONE;
+            let (mut exponent, mut scale) = (Exponent::NONE, Scale::NONE);
             for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
                 inputs.await_full();
                 if F16 {
@@ -196,7 +201,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         accumulators.wait::<0>();
                         accumulators.scale(power_of_two(now.minus(exponent)));
                     }
-                    exponent = now;
+                    (exponent, scale) = (now, Scale::new(now));
                 }
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
@@ -212,7 +217,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         #[cfg(not(cuda_arch = "sm_90a"))]
                         ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
                     } else {
-                        let staged = Staged { input, weight: Weights::at(weight) };
+                        let staged = Staged { input, scale, weight: Weights::at(weight) };
                         multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run);
                     }
                     if begins_chunk && has_used_weights {
@@ -245,8 +250,10 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             if SPLIT {
                 partners::store_sums(&target, &mut sums, pass.chunks > 0);
             } else {
-                if F16 {
-                    accumulators.scale(power_of_two(Exponent::NONE.minus(exponent)));
+                // The weight's exponent is there when an input is.
+                if F16 && pass.chunks > 0 {
+                    let of_products = exponent.plus(Exponent::from_bits(weight_exponent().load()));
+                    accumulators.scale(power_of_two(Exponent::NONE.minus(of_products)));
                 }
                 partners::store(&target, &accumulators, pass.chunks > 0);
                 accumulators.empty();
@@ -382,7 +389,7 @@ pub struct Variant {
     pub slots: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
-    /// Whether they are `f16` numbers, which are converted when they are staged: for runs of several taps along the axis of rows, and what is left of them.
+    /// Whether they become `f16` numbers. Such a kernel joins no rows.
     pub f16: bool,
     /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
     pub ordinary: bool,
@@ -394,6 +401,16 @@ impl Variant {
     /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
         !self.ordinary && !self.f16 && may_join_rows(self.columns as usize / 8, self.slots as usize)
+    }
+
+    /// Whether the input is converted to `f16` when it is staged, for runs of several taps along the axis of rows, and what is left of them.
+    pub const fn converts_when_staged(&self) -> bool {
+        self.f16 && !self.teams_convert()
+    }
+
+    /// Whether teams convert it to `f16` when they load it: 16 channels at a time.
+    pub const fn teams_convert(&self) -> bool {
+        teams_convert(self.columns as usize / 8, self.slots as usize, self.f16)
     }
 
     /// Whether blocks may be partners, where there are clusters.
@@ -447,5 +464,7 @@ tile_kernels! {
         tile_32x4_f16: 32, 4;
         tile_48x4_f16: 48, 4;
         tile_64x2_f16: 64, 2;
+        tile_64x4_f16: 64, 4;
+        tile_128x2_f16: 128, 2;
     }
 }

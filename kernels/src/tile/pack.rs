@@ -1,6 +1,6 @@
 //! Pack: brings the weight into the form in which the tile kernels stage it, one thread per packed word.
 //!
-//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, by the output channels of a tile. Within it, eight output
+//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are neighbours or four apart, by the output channels of a tile. Within it, eight output
 //! channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what `wgmma` calls a K-major operand
 //! without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs follow one another in the order in which
 //! blocks stage them: `[group][tile of channels][stage][slab]`. Where phases share the columns, blocks of eight columns belong to them in
@@ -176,7 +176,9 @@ unsafe fn weight_at(
     let entry = slabs.wrapping_add((slab * packing.column_phases.value() as u32 + phase) as usize);
     // SAFETY: the table has an entry for each slab of a stage and each phase.
     let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
-    let place = (word / 32 * 4 + word % 4) * packing.word_channels + channel;
+    let (pair, distance) = (word / 32 * 4 + word % 4, packing.pair_distance);
+    let first = (pair & (distance - 1)) + (pair >> distance.trailing_zeros()) * 2 * distance;
+    let place = first + distance * channel;
     let in_channel = stage * packing.stage_channels + entry.channel + place;
     let out_channel = tile * packing.tile_channels + tile_channel;
     let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels && place < packing.block_channels;

@@ -207,17 +207,17 @@ pub struct Tiling {
     pub table_rows: u32,
     /// Fours of neighbouring words of a staged channel, which are converted together.
     pub fours: Divisor,
-    /// Channels that are fetched together: those of a stage, or, if they are to be converted, an even number that divides these.
+    /// Channels that are fetched together: those of a stage, or, if they are converted when they are staged, an even number that divides these.
     pub part_channels: u32,
     /// Times that so many channels are fetched for a stage: once if nothing is converted.
     pub stage_parts: u32,
-    /// How often so many channels are kept until they are converted: 0 if nothing is.
+    /// How often so many channels are kept until they are converted: 0 if nothing is; slots of the ring of inputs, if they are measured.
     pub raw_ring: u32,
     /// Bytes of so many channels.
     pub raw_bytes: u32,
     /// Where in shared memory those are kept.
     pub raw_start: u32,
-    /// From what a lane multiplies first of a block to what it multiplies second, in bytes: nowhere, if a block has no second half.
+    /// From what a lane multiplies first of a block to what it multiplies second, and so on, in bytes: nowhere, if a block has no second half.
     pub half_block_bytes: u32,
 }
 
@@ -365,8 +365,8 @@ pub struct Packing {
     pub column_phases: Divisor,
     /// Columns of each phase if these lie close together, otherwise 0.
     pub close_channels: u32,
-    /// Input channels of a word: two if it holds them as `f16`.
-    pub word_channels: u32,
+    /// How far the two input channels of a word are apart, a power of two; eight, if a word has one.
+    pub pair_distance: u32,
     /// Input channels of a group.
     pub in_per_group: u32,
     /// Output channels of a group.

@@ -12,7 +12,7 @@ use cuda_std::{
 
 use super::{
     TEAM_THREADS, TEAMS,
-    multiply::{Product, Sums},
+    multiply::{Accumulators, Product, Sums},
     parameters::Tiling,
     store::Target,
     unrolled::unrolled,
@@ -50,7 +50,7 @@ pub(super) const fn may_have_partners(blocks: usize, split: bool) -> bool {
 #[inline(always)]
 pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
     target: &Target,
-    product: &impl Product<BLOCKS, SLOTS>,
+    product: &Accumulators<BLOCKS, SLOTS>,
     has_product: bool,
 ) {
     let t = target.t;
@@ -91,12 +91,12 @@ pub(super) unsafe fn store_sums<const BLOCKS: usize, const SLOTS: usize>(
 }
 
 /// A product, or, if there are partners, the sum of theirs in the shared memory of the one that stores it.
-struct Sum<'a, P> {
-    product: &'a P,
+struct Sum<'a, const BLOCKS: usize, const SLOTS: usize> {
+    product: &'a Accumulators<BLOCKS, SLOTS>,
     t: &'a Tiling,
 }
 
-impl<const BLOCKS: usize, const SLOTS: usize, P: Product<BLOCKS, SLOTS>> Product<BLOCKS, SLOTS> for Sum<'_, P> {
+impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sum<'_, BLOCKS, SLOTS> {
     #[inline(always)]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         // SAFETY: the caller's promise; each thread reads what is its own, which is complete.

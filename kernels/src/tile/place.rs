@@ -1,5 +1,7 @@
 //! Jobs: what a block computes at a time, and where that is.
 
+use core::iter;
+
 use cuda_std::{hint, mem, thread};
 
 use super::{
@@ -12,7 +14,8 @@ use crate::index::Index;
 /// are in the L2 cache. Blocks change places from round to round, so that all get as much to do if passes take different times.
 #[inline(always)]
 pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
-    (0..t.rounds).map(|round| job(t, round)).filter(|&job| job < t.jobs)
+    let mut round = 0;
+    iter::from_fn(move || next_job(t, &mut round))
 }
 
 /// The next one of these, for who keeps count of the rounds himself.

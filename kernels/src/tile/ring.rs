@@ -1,7 +1,7 @@
 //! Rings: shared memory that producers fill and teams empty, slot by slot, with a barrier for either.
 //!
 //! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant. Inputs that are converted have a ring
-//! of their own before that, which needs no barriers for empty slots: those who fill it also empty it.
+//! of their own before that, which needs no barriers for empty slots: those who fill it also empty it. Of inputs that are measured, its barriers say that a slot has been fetched.
 
 use cuda_std::{
     hint,
@@ -27,7 +27,7 @@ const EXPONENTS_START: u32 = (RAW + MOST_RING_SLOTS) * 8;
 /// Where the exponent of the weight is.
 const WEIGHT_EXPONENT: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
 
-/// Where the largest values are that the warps found which convert, four words for each slot.
+/// Where the largest values are that the warps found which convert or measure, four words for each slot.
 const LARGEST_START: u32 = WEIGHT_EXPONENT + 4;
 
 /// Bytes of shared memory that all of this takes, at its beginning.
@@ -69,7 +69,7 @@ impl Ring {
         Self { first: RAW, slots: t.raw_ring, slot: 0, parity: 0 }
     }
 
-    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is converted when so
+    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is converted or measured when so
     /// many have, if anything is.
     ///
     /// # Safety
@@ -128,6 +128,22 @@ impl Ring {
         barrier(self.first + MOST_RING_SLOTS + self.slot)
     }
 
+    /// The barrier that says that a slot of inputs has been fetched, before it is measured: that of the same slot in the ring of raw inputs.
+    #[inline(always)]
+    pub(super) fn fetched(&self) -> Mbarrier {
+        barrier(RAW + self.slot)
+    }
+
+    /// Waits until the slot has been fetched.
+    ///
+    /// # Safety
+    /// The barriers are set up, and this is the ring of inputs that are measured.
+    #[inline(always)]
+    pub(super) unsafe fn await_fetched(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.fetched().wait(self.parity) };
+    }
+
     /// Waits until the slot is full.
     ///
     /// # Safety
@@ -168,16 +184,33 @@ impl Ring {
         unsafe { arrive_as_warp(self.empty()) };
     }
 
-    /// The exponent of the power of two by which products of the input in the slot are multiplied, if it was converted.
+    /// The exponent of the power of two by which the input in the slot was, or is to be, multiplied, if it becomes `f16`.
     #[inline(always)]
     pub(super) fn exponent(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
-    /// Where each warp that converts leaves the largest value that it found in the slot.
+    /// Where each warp that converts or measures leaves the largest value that it found in the slot.
     #[inline(always)]
     pub(super) fn largest_values(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(LARGEST_START / 4 + self.slot * 4)
+    }
+
+    /// Somebody who is so many slots ahead, of fewer than the ring has.
+    #[inline(always)]
+    pub(super) fn ahead(&self, slots: u32) -> Self {
+        let slot = self.slot + slots;
+        if slot < self.slots {
+            Self { slot, ..*self }
+        } else {
+            Self { slot: slot - self.slots, parity: self.parity ^ 1, ..*self }
+        }
+    }
+
+    /// Whether this is the second slot, in the first round or another even one.
+    #[inline(always)]
+    pub(super) fn is_second(&self) -> bool {
+        self.slot == 1 && self.parity == 0
     }
 
     /// Goes on to the next slot.

@@ -1,9 +1,9 @@
 //! Scale: the powers of two by which inputs and weights are multiplied before they become `f16`, and sums after that.
 //!
 //! An exponent follows from the largest finite magnitude among some values. Weights have one, which is found when they are packed: some blocks leave
-//! the largest value that they find in the header of the packed weight. Inputs have one for each stage, see `stage/convert.rs`.
+//! the largest value that they find in the header of the packed weight. Inputs have one for each stage, see `stage/convert.rs` and `stage/measure.rs`.
 
-use cuda_std::{mem, warp};
+use cuda_std::{hint, mem, warp};
 
 use super::pack::WEIGHT_HEADER;
 
@@ -101,6 +101,37 @@ fn power_above(bits: u32) -> i32 {
 #[inline(always)]
 pub(super) fn power_of_two(exponent: Exponent) -> f32 {
     f32::from_bits(((127 + exponent.exponent) as u32) << 23)
+}
+
+/// The power of two by which inputs are multiplied, if teams do that.
+#[derive(Clone, Copy)]
+pub(super) struct Scale {
+    power: f32,
+    /// No bits, which the compiler does not know.
+    none: u32,
+}
+
+impl Scale {
+    /// One.
+    pub(super) const NONE: Self = Self { power: 1.0, none: 0 };
+
+    #[inline(always)]
+    pub(super) fn new(exponent: Exponent) -> Self {
+        // Exponents are between -127 and 127.
+        Self { power: power_of_two(exponent), none: hint::opaque((exponent.exponent + 128) as u32) >> 8 }
+    }
+
+    /// A value, scaled.
+    #[inline(always)]
+    pub(super) fn of(&self, value: f32) -> f32 {
+        value * self.power
+    }
+
+    /// The same word, computed anew: see `rounding.rs`.
+    #[inline(always)]
+    pub(super) fn again(&self, word: f32) -> f32 {
+        f32::from_bits(word.to_bits() | self.none)
+    }
 }
 
 /// The exponent of a weight whose packed form has this header.

@@ -1,9 +1,10 @@
 //! Staging, by the producers: asynchronous copies of input and packed weight into rings of shared memory.
 //!
-//! One warp stages weights, the others the input: as it is, or they fetch it as it is and `convert` it.
+//! One warp stages weights, the others the input: as it is; or they fetch it as it is and `convert` it to `f16` numbers, or only `measure` it for teams that do that.
 
 mod convert;
 mod inputs;
+mod measure;
 #[cfg(not(cuda_arch = "sm_90a"))]
 mod registers;
 
@@ -57,13 +58,19 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
-pub(super) unsafe fn produce<const F16: bool, const ORDINARY: bool>(t: &Tiling, operands: &Operands, slab_bytes: u32) {
+pub(super) unsafe fn produce<const F16: bool, const CONVERTS: bool, const ORDINARY: bool>(
+    t: &Tiling,
+    operands: &Operands,
+    slab_bytes: u32,
+) {
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS + WEIGHT_PRODUCERS {
             produce_weights::<F16, ORDINARY>(t, operands, slab_bytes);
-        } else if F16 {
+        } else if CONVERTS {
             convert::produce_inputs(t, operands);
+        } else if F16 {
+            measure::produce_inputs(t, operands);
         } else {
             produce_inputs::<ORDINARY>(t, operands);
         }
@@ -91,30 +98,30 @@ unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) 
     // SAFETY: the caller's promise. A slot is filled when the teams have left it.
     unsafe {
         while inputs.seek() {
-            await_first_weights(t, operands, stage);
+            await_first_weights(t, operands, stage == 1);
             ring.await_empty();
             let slot = dynamic_shared_mem().add(t.input_start + ring.slot() * t.input_bytes);
             inputs.fetch::<ORDINARY, 8>(slot, ring.full());
             ring.advance();
-            stage += t.stage_parts;
+            stage += 1;
         }
     }
 }
 
-/// Waits, before so many parts of the input, until the first weights are on their way: the teams need all weights of the first stage before they need inputs of the
+/// Waits, if this is the second stage, until the first weights are on their way: the teams need all weights of the first stage before they need inputs of the
 /// second one, and boxes of these would come first.
 ///
 /// # Safety
 /// The barriers are set up.
 #[inline(always)]
-unsafe fn await_first_weights(t: &Tiling, operands: &Operands, parts: u32) {
+unsafe fn await_first_weights(t: &Tiling, operands: &Operands, is_second: bool) {
     #[cfg(cuda_arch = "sm_90a")]
-    if parts == t.stage_parts && comes_in_boxes(t, operands) {
+    if is_second && comes_in_boxes(t, operands) {
         // SAFETY: the caller's promise.
         unsafe { first_weights().wait(0) };
     }
     #[cfg(not(cuda_arch = "sm_90a"))]
-    let _ = (t, operands, parts);
+    let _ = (t, operands, is_second);
 }
 
 /// Stages the weights of all jobs, chunk by chunk.

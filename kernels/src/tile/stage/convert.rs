@@ -49,7 +49,7 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
     unsafe {
         let mut fetching = Ring::raw(t);
         while parts < t.raw_ring && inputs.seek() {
-            await_first_weights(t, operands, parts);
+            await_first_weights(t, operands, parts == t.stage_parts);
             inputs.fetch::<false, 2>(raw_slot(t, &fetching), fetching.full());
             fetching.advance();
             parts += 1;
@@ -76,8 +76,7 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
                 converter.raw.advance();
             }
             if producer() == 0 {
-                let of_weight = Exponent::from_bits(weight_exponent().load());
-                ring.exponent().store(converter.exponent.plus(of_weight).bits());
+                ring.exponent().store(converter.exponent.bits());
             }
             ring.fill();
             ring.advance();

@@ -64,7 +64,7 @@ impl<'a> Inputs<'a> {
             }
             (self.sample, self.channel) = (place.sample, place.share * t.in_per_group);
             self.origin = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]));
-            self.channels_left = t.stages * t.stage_channels;
+            self.channels_left = staged_channels(t);
             if !comes_in_boxes(t, self.operands) {
                 let inside = is_inside(t, self.sample, self.origin);
                 if !(inside && self.located_inside) {
@@ -99,7 +99,7 @@ impl<'a> Inputs<'a> {
                 let (input, channels) = (self.first_element(), self.channels());
                 if ORDINARY {
                     #[cfg(not(cuda_arch = "sm_90a"))]
-                    registers::fetch_input(self.t, self.operands, input, channels, target, producer());
+                    registers::fetch_input(self.t, self.operands, input, channels, target);
                     full.arrive();
                 } else {
                     self.fetch_elements::<TOGETHER>(input, channels, target);
@@ -130,7 +130,7 @@ impl<'a> Inputs<'a> {
     /// Channels of the job that exist from the next one on.
     #[inline(always)]
     fn channels(&self) -> u32 {
-        let beyond = self.t.stages * self.t.stage_channels - self.t.in_per_group;
+        let beyond = staged_channels(self.t) - self.t.in_per_group;
         self.channels_left.saturating_sub(beyond)
     }
 
@@ -163,7 +163,8 @@ impl<'a> Inputs<'a> {
             let inside = offset != OUTSIDE;
             let mut from = input.wrapping_add(offset as usize);
             let mut to = target.add(copy * 4 * t.copy_words).address();
-            for channel in (0..t.part_channels).step_by(TOGETHER as usize) {
+            let mut channel = 0;
+            while channel < t.part_channels {
                 for next in 0..TOGETHER {
                     let exists = inside && channel + next < channels;
                     // SAFETY: the caller's promise; an element that exists lies within the input.
@@ -171,6 +172,7 @@ impl<'a> Inputs<'a> {
                     from = hint::opaque_pointer(from.wrapping_add(plane));
                     to = hint::opaque(to + channel_bytes);
                 }
+                channel += TOGETHER;
             }
             copy += INPUT_PRODUCERS;
         }
@@ -187,6 +189,12 @@ fn box_origin(t: &Tiling, [z, y, x]: [i32; 3]) -> [i32; 3] {
         1 => [z, 0, y * width + x],
         _ => [0, 0, (z * height + y) * width + x],
     }
+}
+
+/// Channels of all stages of a job. Found again, not kept in a register meanwhile.
+#[inline(always)]
+fn staged_channels(t: &Tiling) -> u32 {
+    hint::opaque(t.stages) * t.stage_channels
 }
 
 /// Whether all elements of a tile exist.

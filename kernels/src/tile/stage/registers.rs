@@ -7,6 +7,7 @@ use cuda_std::{hint, mbarrier::Mbarrier, mem, shared::SharedPtr, warp};
 use super::{
     INPUT_PRODUCERS, Operands, Tiling,
     inputs::{OUTSIDE, offsets},
+    producer,
 };
 use crate::tile::unrolled::unrolled;
 
@@ -56,17 +57,16 @@ pub(super) unsafe fn fetch_input(
     input: *const f32,
     channels: u32,
     slot: SharedPtr<u8>,
-    producer: u32,
 ) {
     let from = Source { tensor: operands.input, first: input, channels };
     // SAFETY: the caller's promise. The host knows the alignment of the rows to each other, not that of the first one.
     unsafe {
         if t.copy_words == 1 {
-            fetch_words(t, &from, slot, producer);
+            fetch_words(t, &from, slot);
         } else if from.first.addr().is_multiple_of(16) {
-            fetch_fours(t, &from, slot, producer, |place, is_there| from.load(place, is_there));
+            fetch_fours(t, &from, slot, |place, is_there| from.load(place, is_there));
         } else {
-            fetch_fours(t, &from, slot, producer, |place, is_there| from.load_words(place, is_there));
+            fetch_fours(t, &from, slot, |place, is_there| from.load_words(place, is_there));
         }
     }
 }
@@ -110,15 +110,9 @@ impl Source {
 /// # Safety
 /// As [`fetch_input`], where four words are copied together.
 #[inline(always)]
-unsafe fn fetch_fours(
-    t: &Tiling,
-    source: &Source,
-    slot: SharedPtr<u8>,
-    producer: u32,
-    load: impl Fn(*const f32, bool) -> [f32; 4],
-) {
+unsafe fn fetch_fours(t: &Tiling, source: &Source, slot: SharedPtr<u8>, load: impl Fn(*const f32, bool) -> [f32; 4]) {
     let plane = hint::opaque(t.input_plane as u32) as usize;
-    let mut copy = producer;
+    let mut copy = producer();
     while copy < t.copies {
         // SAFETY: this thread wrote the entry.
         let offset = unsafe { offsets(t).add(copy).load() };
@@ -145,9 +139,9 @@ unsafe fn fetch_fours(
 /// # Safety
 /// As [`fetch_input`], where words are copied one by one.
 #[inline(always)]
-unsafe fn fetch_words(t: &Tiling, source: &Source, slot: SharedPtr<u8>, producer: u32) {
+unsafe fn fetch_words(t: &Tiling, source: &Source, slot: SharedPtr<u8>) {
     let plane = hint::opaque(t.input_plane as u32) as usize;
-    let mut copy = producer;
+    let mut copy = producer();
     while copy < t.copies {
         let entry = |number: u32| copy + number * INPUT_PRODUCERS;
         let mut offsets_of = [OUTSIDE; 4];

@@ -189,7 +189,7 @@ impl Target<'_> {
         let (team, thread) = Self::team();
         let phases = t.line_phases.value() as u32;
         // What pads a channel is part of no line.
-        let positions = t.staged_channel_words.divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
+        let positions = hint::opaque(t.staged_channel_words).divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
         for channel in 0..channels {
             // SAFETY: a team has biases for all channels of the tile, which are no fewer; the words are within the
             // staged output, and nobody else writes to them.

@@ -62,12 +62,13 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is converted, whose rows are joined, or lie apart, with a lead, or without one, if none of these
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is converted when it is staged, or by teams, whose rows are joined, or lie apart, with a lead, or without one, if none of these
 /// is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 5] = [
-        |layout| layout.cut.variant.f16,
+    let kinds: [fn(&Layout) -> bool; 6] = [
+        |layout| layout.cut.variant.converts_when_staged(),
+        |layout| layout.cut.variant.teams_convert(),
         |layout| layout.cut.joined_rows > 1,
         |layout| layout.cut.has_rows_apart(),
         |layout| layout.region.lead != [0; 3],
@@ -136,18 +137,25 @@ fn halves_differ(layout: &Layout) -> bool {
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
-/// The fewest taps for which converting the input is worth it: with three by three it takes as long as it saves, or longer.
+/// The fewest taps for which converting the input when it is staged is worth it: with three by three it takes as long as it saves, or longer.
 const LEAST_TAPS_TO_CONVERT: usize = 12;
 
-/// Whether there are enough products for each input to convert it, if it is to be: where runs take several taps along the axis of rows. The kernels for `f16` know no
+/// The fewest taps for which it is worth it that teams convert the input: with fewer they wait for those who measure it.
+const LEAST_TAPS_FOR_TEAMS: usize = 3;
+
+/// Whether there are enough products for each input to convert it, if it is to be; when it is staged, where runs take several taps along the axis of rows. Kernels that do so know no
 /// runs of halves or joined rows.
 fn is_worth_converting(layout: &Layout) -> bool {
     let Cut { variant, row_axis, halves, joined_rows, one_behind_the_other, .. } = layout.cut;
     let take_several = |group: &Group| ranges(layout, row_axis, group).iter().any(|taps| taps.len() > 1);
     let may_convert = || !one_behind_the_other && halves == 1 && joined_rows == 1;
     let most = |axis: usize| layout.groups[axis].iter().map(|group| group.taps).max().unwrap_or(0);
-    let are_many = || most(0) * most(1) * most(2) >= LEAST_TAPS_TO_CONVERT;
-    !variant.f16 || may_convert() && are_many() && layout.groups[row_axis].iter().any(take_several)
+    let taps = || most(0) * most(1) * most(2);
+    if variant.teams_convert() {
+        return taps() >= LEAST_TAPS_FOR_TEAMS;
+    }
+    let are_worth_it = || taps() >= LEAST_TAPS_TO_CONVERT && layout.groups[row_axis].iter().any(take_several);
+    !variant.f16 || may_convert() && are_worth_it()
 }
 
 /// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
@@ -292,8 +300,9 @@ const LEAST_BLOCK_CHANNELS: u32 = 8;
 fn with_blocks(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     let channels = problem.in_channels_per_group();
     let all = if cut.variant.f16 { 2 * LEAST_BLOCK_CHANNELS } else { LEAST_BLOCK_CHANNELS };
-    let are_many = all == LEAST_BLOCK_CHANNELS || channels > LEAST_BLOCK_CHANNELS as usize;
-    let leave_some = all > LEAST_BLOCK_CHANNELS && !channels.is_multiple_of(all as usize) && problem.groups() > 1;
+    let converts = cut.variant.converts_when_staged();
+    let are_many = !converts || channels > LEAST_BLOCK_CHANNELS as usize;
+    let leave_some = converts && !channels.is_multiple_of(all as usize) && problem.groups() > 1;
     let half = (!are_many || leave_some).then_some(LEAST_BLOCK_CHANNELS);
     are_many.then_some(all).into_iter().chain(half).map(move |block_channels| Cut { block_channels, ..cut })
 }

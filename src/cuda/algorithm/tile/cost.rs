@@ -55,13 +55,25 @@ const CONVERT_INSTRUCTIONS: f64 = 32.0;
 /// Instructions for each part of the input that is converted, besides.
 const PART_INSTRUCTIONS: f64 = 40.0;
 
-/// Threads that convert.
+/// Instructions for four words that a thread measures.
+const MEASURE_INSTRUCTIONS: f64 = 7.0;
+
+/// Instructions for each stage that is measured, besides.
+const STAGE_INSTRUCTIONS: f64 = 120.0;
+
+/// Cycles until those who measure a stage know its largest value.
+const MEASURE_LATENCY: f64 = 1500.0;
+
+/// Threads that convert or measure.
 const CONVERTING_THREADS: f64 = 96.0;
 
-/// How much longer kernels that convert the input take than the model says.
+/// How much longer kernels that convert the input when it is staged take than the model says.
 const CONVERTED: f64 = 1.08;
 
-/// Cycles from one instruction of a warp that converts to the next.
+/// The same if teams convert it: as much as the model may be wrong there.
+const CONVERTED_BY_TEAMS: f64 = 1.15;
+
+/// Cycles from one instruction of a warp that converts or measures to the next.
 const CONVERT_ISSUE: f64 = 2.5;
 
 /// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
@@ -275,7 +287,7 @@ impl Store {
     }
 }
 
-/// What it takes to convert the input of a stage.
+/// What it takes to convert the input of a stage, or to measure it.
 struct Conversion {
     /// Instructions of each warp that does so.
     instructions: f64,
@@ -285,10 +297,17 @@ struct Conversion {
 
 impl Conversion {
     fn new(layout: &Layout) -> Self {
-        if !layout.cut.variant.f16 {
+        let variant = layout.cut.variant;
+        if !variant.f16 {
             return Self { instructions: 0.0, bytes: 0.0 };
         }
         let words = f64::from(layout.copies() * layout.copy_words * layout.cut.stage_channels());
+        if variant.teams_convert() {
+            return Self {
+                instructions: words / 4.0 / CONVERTING_THREADS * MEASURE_INSTRUCTIONS + STAGE_INSTRUCTIONS,
+                bytes: words * 4.0,
+            };
+        }
         let parts = f64::from(layout.stage_parts());
         Self {
             instructions: words / WORDS_TOGETHER / CONVERTING_THREADS * CONVERT_INSTRUCTIONS
@@ -317,11 +336,14 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     let factors = if variant.split { 3.0 } else { 1.0 };
     let products = work.slabs * f64::from(layout.cut.rows()) * factors;
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
+    // Twice as many channels are loaded for a product then.
+    let loads = work.loads * if variant.teams_convert() { 2.0 } else { 1.0 };
+    let instructions = if variant.split || variant.teams_convert() { 60.0 } else { 40.0 };
     Products {
         cores: products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT),
-        reads: work.loads * conflicts + products * columns / 4.0,
-        instructions: work.batches * if variant.split { 60.0 } else { 40.0 } + products * 3.5,
-        latency: batches * BATCH_LATENCY + work.loads * (conflicts - 1.0) * CONFLICT_LATENCY,
+        reads: loads * conflicts + products * columns / 4.0,
+        instructions: work.batches * instructions + products * 3.5,
+        latency: batches * BATCH_LATENCY + loads * (conflicts - 1.0) * CONFLICT_LATENCY,
     }
 }
 
@@ -421,13 +443,14 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
         fetch
     };
     // Threads that copy also convert; boxes are copied meanwhile.
-    let convert = conversion.instructions * CONVERT_ISSUE;
-    let converts = variant.f16;
+    let measure_latency = if variant.teams_convert() { MEASURE_LATENCY } else { 0.0 };
+    let convert = conversion.instructions * CONVERT_ISSUE + measure_latency;
+    let converts = variant.converts_when_staged();
     let arrival = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES);
     let fetch = if layout.in_boxes { fetch.max(convert) } else { fetch + convert };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
-    let input_round = if converts { convert } else { arrival } + emptied;
+    let input_round = if converts { convert } else { arrival + convert } + emptied;
     let raw_round = if converts { (arrival + convert) / layout.raw_stages() } else { 0.0 };
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
@@ -454,7 +477,11 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
     let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };
-    let converted = if converts { CONVERTED } else { 1.0 };
+    let converted = match (converts, variant.teams_convert()) {
+        (true, _) => CONVERTED,
+        (_, true) => CONVERTED_BY_TEAMS,
+        _ => 1.0,
+    };
     Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Cut {
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
     pub(super) extents: [u32; 4],
-    /// Input channels that are multiplied together: eight, or 16 as `f16`; eight of these, too, leave half of a product empty.
+    /// Input channels that are multiplied together: eight, or 16 as `f16`; eight of these, too, leave half of a product empty, if they are converted when they are staged.
     pub(super) block_channels: u32,
     /// Such blocks of a stage.
     pub(super) stage_blocks: u32,
@@ -161,7 +161,16 @@ impl Cut {
 
     /// Input channels of a staged word: two if it holds them as `f16`.
     pub(super) fn word_channels(&self) -> u32 {
-        if self.variant.f16 { 2 } else { 1 }
+        if self.variant.converts_when_staged() { 2 } else { 1 }
+    }
+
+    /// How far the two input channels of a word of the packed weight are apart; eight, if a word has one.
+    pub(super) fn pair_distance(&self) -> u32 {
+        match (self.variant.f16, self.variant.converts_when_staged()) {
+            (false, _) => 8,
+            (true, true) => 1,
+            (true, false) => 4,
+        }
     }
 
     /// Staged words that a block has of each position.
@@ -278,7 +287,7 @@ impl Layout {
         let can_merge = may_copy_boxes && cut.extents[0] == 1;
         let merged_axes = if can_merge { merged_axes(axes, groups, &region, reach, [z, y, pitch]) } else { 0 };
         // Four words are converted together; a stretch of merged axes has words for that behind it.
-        let by_fours = cut.variant.f16 && merged_axes == 0;
+        let by_fours = cut.variant.converts_when_staged() && merged_axes == 0;
         let pitch = if by_fours { pitch.checked_next_multiple_of(4)? } else { pitch };
         let in_boxes = if merged_axes > 0 {
             Some([z, y, pitch])
@@ -388,12 +397,12 @@ impl Layout {
         self.cut.block_words() * self.cut.stage_blocks * self.channel_words
     }
 
-    /// Channels that are fetched together: those of a stage, or fewer if they are to be converted.
+    /// Channels that are fetched together: those of a stage, or fewer if they are converted when they are staged.
     pub(super) fn part_channels(&self) -> u32 {
         let all = self.cut.stage_channels();
         let fit = |&channels: &u32| channels == 2 || 4 * channels * self.channel_words <= MOST_PART_BYTES;
         let parts = (1..=all.trailing_zeros()).map(|power| 1 << power);
-        if self.cut.variant.f16 { parts.filter(fit).max().unwrap_or(2) } else { all }
+        if self.cut.variant.converts_when_staged() { parts.filter(fit).max().unwrap_or(2) } else { all }
     }
 
     /// Times that so many channels are fetched for a stage.
@@ -408,7 +417,8 @@ impl Layout {
 
     /// How often there is room for channels that are to be converted.
     pub(super) fn raw_ring(&self) -> u32 {
-        if self.cut.variant.f16 { (RAW_BYTES / self.part_bytes()).clamp(2, tile::MOST_RING_SLOTS) } else { 0 }
+        let converts = self.cut.variant.converts_when_staged();
+        if converts { (RAW_BYTES / self.part_bytes()).clamp(2, tile::MOST_RING_SLOTS) } else { 0 }
     }
 
     /// How many stages that is.

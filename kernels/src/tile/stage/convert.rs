@@ -11,10 +11,13 @@
 use cuda_std::{
     half,
     shared::{SharedPtr, dynamic_shared_mem},
-    thread, warp,
 };
 
-use super::{INPUT_PRODUCERS, Inputs, Operands, await_first_weights, producer};
+use super::{
+    INPUT_PRODUCERS, Inputs, Operands, await_first_weights,
+    measure::{largest_of_all, sync},
+    producer,
+};
 use crate::{
     index::Index,
     tile::{
@@ -25,14 +28,8 @@ use crate::{
     },
 };
 
-/// Warps that convert: all that stage the input.
-const CONVERTING_WARPS: u32 = INPUT_PRODUCERS / 32;
-
 /// Fours of words that a thread has under way together, of two channels each.
 const UNDER_WAY: usize = 2;
-
-/// Their named barrier.
-const CONVERTED: u32 = 4;
 
 /// Stages the input of all jobs, converted, stage by stage.
 ///
@@ -110,16 +107,16 @@ impl Converter<'_> {
         unsafe {
             self.raw.await_full();
             let largest = self.convert(source, target);
-            let mut largest = self.largest_of_all(largest);
+            let mut largest = largest_of_all(&self.raw, largest);
             if largest == f32::INFINITY.to_bits() {
-                self.sync();
-                largest = self.largest_of_all(self.largest_finite(source));
+                sync();
+                largest = largest_of_all(&self.raw, self.largest_finite(source));
             }
             let before = self.exponent;
             if self.exponent.adjust(largest) {
                 self.convert(source, target);
                 self.adjust(slot, target, power_of_two(self.exponent.minus(before)));
-                self.sync();
+                sync();
             }
         }
     }
@@ -228,35 +225,6 @@ impl Converter<'_> {
             }
             number += INPUT_PRODUCERS;
         }
-    }
-
-    /// The bits of the largest of all threads' values, which are not negative. When it returns, all threads have come here.
-    ///
-    /// # Safety
-    /// All converting threads come here together, and did so at least once since they were here for this slot.
-    #[inline(always)]
-    unsafe fn largest_of_all(&self, largest: f32) -> u32 {
-        // Each slot's own: it is written again when all threads have come together once more.
-        let places = self.raw.largest_values();
-        // SAFETY: the caller's promise.
-        unsafe {
-            let of_warp = warp::warp_reduce_max(u32::MAX, largest.to_bits());
-            if warp::lane_id() == 0 {
-                places.add(producer() / 32).store(of_warp);
-            }
-            self.sync();
-            (0..CONVERTING_WARPS).map(|warp| places.add(warp).load()).fold(0, u32::max)
-        }
-    }
-
-    /// Waits for all converting threads.
-    ///
-    /// # Safety
-    /// They all come here.
-    #[inline(always)]
-    unsafe fn sync(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { thread::sync_named(CONVERTED, INPUT_PRODUCERS) };
     }
 }
 

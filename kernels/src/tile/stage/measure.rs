@@ -164,7 +164,7 @@ unsafe fn clear_padding(t: &Tiling) {
 /// # Safety
 /// All threads that stage the input come here together, and did so at least once since they were here for this slot.
 #[inline(always)]
-unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
+pub(super) unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
     // Each slot's own: it is written again when all threads have come together once more.
     let places = ring.largest_values();
     // SAFETY: the caller's promise.
@@ -183,7 +183,7 @@ unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
 /// # Safety
 /// They all come here.
 #[inline(always)]
-unsafe fn sync() {
+pub(super) unsafe fn sync() {
     // SAFETY: the caller's promise.
     unsafe { thread::sync_named(MEASURED, INPUT_PRODUCERS) };
 }

@@ -123,8 +123,12 @@ unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         prefetch_tables(t, operands.tables);
-        let convert_arrivals = if F16 { Some(stage::INPUT_PRODUCERS) } else { None };
-        Ring::set_up(t, stage::fetch_arrivals(t, operands), convert_arrivals);
+        let (fetch_arrivals, convert_arrivals) = if const { F16 && !teams_convert(BLOCKS, SLOTS, F16) } {
+            stage::arrivals::<F16, true>(t, operands)
+        } else {
+            stage::arrivals::<F16, false>(t, operands)
+        };
+        Ring::set_up(t, fetch_arrivals, convert_arrivals);
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             multiply::take_registers(shares(BLOCKS, SLOTS, F16));
             consume::<BLOCKS, SLOTS, SPLIT, F16, ORDINARY>(t, operands, bias, output);

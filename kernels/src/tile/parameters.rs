@@ -211,8 +211,8 @@ pub struct Tiling {
     pub part_channels: u32,
     /// Times that so many channels are fetched for a stage: once if nothing is converted.
     pub stage_parts: u32,
-    /// How often so many channels are kept until they are converted: 0 if nothing is; slots of the ring of inputs, if they are measured.
-    pub raw_ring: u32,
+    /// How often so many channels are kept until they are converted, or measured: these are slots of the ring of inputs. 0 if nothing is.
+    pub fetched_ring: u32,
     /// Bytes of so many channels.
     pub raw_bytes: u32,
     /// Where in shared memory those are kept.

@@ -66,7 +66,7 @@ impl Ring {
     /// The ring of inputs that have to be converted, at its beginning.
     #[inline(always)]
     pub(super) fn raw(t: &Tiling) -> Self {
-        Self { first: RAW, slots: t.raw_ring, slot: 0, parity: 0 }
+        Self { first: RAW, slots: t.fetched_ring, slot: 0, parity: 0 }
     }
 
     /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is converted or measured when so
@@ -95,7 +95,7 @@ impl Ring {
                 slot += WARPS;
             }
             let mut slot = thread / 32;
-            while convert_arrivals.is_some() && slot < t.raw_ring {
+            while convert_arrivals.is_some() && slot < t.fetched_ring {
                 // SAFETY: as above.
                 unsafe { Self { slot, ..Self::raw(t) }.full().init(fetch_arrivals) };
                 slot += WARPS;
@@ -194,23 +194,6 @@ impl Ring {
     #[inline(always)]
     pub(super) fn largest_values(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(LARGEST_START / 4 + self.slot * 4)
-    }
-
-    /// Somebody who is so many slots ahead, of fewer than the ring has.
-    #[inline(always)]
-    pub(super) fn ahead(&self, slots: u32) -> Self {
-        let slot = self.slot + slots;
-        if slot < self.slots {
-            Self { slot, ..*self }
-        } else {
-            Self { slot: slot - self.slots, parity: self.parity ^ 1, ..*self }
-        }
-    }
-
-    /// Whether this is the second slot, in the first round or another even one.
-    #[inline(always)]
-    pub(super) fn is_second(&self) -> bool {
-        self.slot == 1 && self.parity == 0
     }
 
     /// Goes on to the next slot.

@@ -10,7 +10,7 @@ mod registers;
 
 #[cfg(cuda_arch = "sm_90a")]
 use cuda_std::{async_copy, warp};
-use cuda_std::{hint, mem, shared::dynamic_shared_mem, thread};
+use cuda_std::{hint, mbarrier::Mbarrier, mem, shared::dynamic_shared_mem, thread};
 
 use inputs::Inputs;
 
@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Threads that stage the input.
-pub(super) const INPUT_PRODUCERS: u32 = PRODUCERS - WEIGHT_PRODUCERS;
+const INPUT_PRODUCERS: u32 = PRODUCERS - WEIGHT_PRODUCERS;
 
 /// Threads that stage weights.
 const WEIGHT_PRODUCERS: u32 = 32;
@@ -47,10 +47,15 @@ pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
     cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && operands.input.addr().is_multiple_of(16)
 }
 
-/// Arrivals that make what is fetched of the input complete.
+/// Arrivals that make complete what is fetched of the input, and what is converted or measured of it, if anything is.
 #[inline(always)]
-pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
-    if comes_in_boxes(t, operands) { 1 } else { INPUT_PRODUCERS }
+pub(super) fn arrivals<const F16: bool, const CONVERTS: bool>(t: &Tiling, operands: &Operands) -> (u32, Option<u32>) {
+    let (fetchers, others) = match (F16, CONVERTS) {
+        (false, _) => (INPUT_PRODUCERS, None),
+        (true, true) => (INPUT_PRODUCERS, Some(INPUT_PRODUCERS)),
+        (true, false) => (measure::fetchers(t, operands), Some(measure::measurers(t, operands))),
+    };
+    (if comes_in_boxes(t, operands) { 1 } else { fetchers }, others)
 }
 
 /// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long.
@@ -72,7 +77,7 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERTS: bool, const ORDINA
         } else if F16 {
             measure::produce_inputs(t, operands);
         } else {
-            produce_inputs::<ORDINARY>(t, operands);
+            produce_inputs::<ORDINARY>(t, operands, INPUT_PRODUCERS, Ring::full);
         }
     }
 }
@@ -83,17 +88,22 @@ fn producer() -> u32 {
     hint::opaque(thread::thread_idx_x()) - TEAMS * TEAM_THREADS - WEIGHT_PRODUCERS
 }
 
-/// Stages the input of all jobs as it is, stage by stage.
+/// Stages the input of all jobs as it is, stage by stage. A barrier of a slot says that it is there.
 ///
 /// # Safety
-/// As [`produce`]; all threads that stage the input come here.
+/// As [`produce`]; the first ones of those that stage the input come here, so many `threads`.
 #[inline(always)]
-unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) {
+unsafe fn produce_inputs<const ORDINARY: bool>(
+    t: &Tiling,
+    operands: &Operands,
+    threads: u32,
+    barrier: impl Fn(&Ring) -> Mbarrier,
+) {
     if comes_in_boxes(t, operands) && producer() > 0 {
         return;
     }
     let mut ring = Ring::inputs(t);
-    let mut inputs = Inputs::new(t, operands);
+    let mut inputs = Inputs::new(t, operands, threads);
     let mut stage = 0;
     // SAFETY: the caller's promise. A slot is filled when the teams have left it.
     unsafe {
@@ -101,7 +111,7 @@ unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) 
             await_first_weights(t, operands, stage == 1);
             ring.await_empty();
             let slot = dynamic_shared_mem().add(t.input_start + ring.slot() * t.input_bytes);
-            inputs.fetch::<ORDINARY, 8>(slot, ring.full());
+            inputs.fetch::<ORDINARY, 8>(slot, barrier(&ring));
             ring.advance();
             stage += 1;
         }

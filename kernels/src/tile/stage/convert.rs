@@ -37,7 +37,7 @@ const UNDER_WAY: usize = 2;
 /// As [`produce`](super::produce); all threads that stage the input come here.
 #[inline(always)]
 pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
-    let mut inputs = Inputs::new(t, operands);
+    let mut inputs = Inputs::new(t, operands, INPUT_PRODUCERS);
     let mut converter = Converter { t, raw: Ring::raw(t), exponent: Exponent::START };
     let mut ring = Ring::inputs(t);
     // Parts that have been asked for, and not been converted.
@@ -45,7 +45,7 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
     // SAFETY: the caller's promise. Parts are fetched to where others have been converted, or nothing has been yet; a slot is filled when the teams have left it.
     unsafe {
         let mut fetching = Ring::raw(t);
-        while parts < t.raw_ring && inputs.seek() {
+        while parts < t.fetched_ring && inputs.seek() {
             await_first_weights(t, operands, parts == t.stage_parts);
             inputs.fetch::<false, 2>(raw_slot(t, &fetching), fetching.full());
             fetching.advance();
@@ -107,16 +107,16 @@ impl Converter<'_> {
         unsafe {
             self.raw.await_full();
             let largest = self.convert(source, target);
-            let mut largest = largest_of_all(&self.raw, largest);
+            let mut largest = largest_of_all(&self.raw, INPUT_PRODUCERS, largest);
             if largest == f32::INFINITY.to_bits() {
-                sync();
-                largest = largest_of_all(&self.raw, self.largest_finite(source));
+                sync(INPUT_PRODUCERS);
+                largest = largest_of_all(&self.raw, INPUT_PRODUCERS, self.largest_finite(source));
             }
             let before = self.exponent;
             if self.exponent.adjust(largest) {
                 self.convert(source, target);
                 self.adjust(slot, target, power_of_two(self.exponent.minus(before)));
-                sync();
+                sync(INPUT_PRODUCERS);
             }
         }
     }

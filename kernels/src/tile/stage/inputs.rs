@@ -12,7 +12,7 @@ use cuda_std::{
 
 #[cfg(not(cuda_arch = "sm_90a"))]
 use super::registers;
-use super::{INPUT_PRODUCERS, Operands, comes_in_boxes, producer};
+use super::{Operands, comes_in_boxes, producer};
 use crate::{
     index::Index,
     tile::{
@@ -28,6 +28,8 @@ pub(super) const OUTSIDE: u32 = u32::MAX;
 pub(super) struct Inputs<'a> {
     t: &'a Tiling,
     operands: &'a Operands,
+    /// Threads that ask for it: the first ones of those that stage it.
+    threads: u32,
     /// The next round of jobs.
     round: u32,
     /// Channels of the job, rounded up to whole stages, that have not been asked for.
@@ -43,8 +45,9 @@ pub(super) struct Inputs<'a> {
 
 impl<'a> Inputs<'a> {
     #[inline(always)]
-    pub(super) fn new(t: &'a Tiling, operands: &'a Operands) -> Self {
-        Self { t, operands, round: 0, channels_left: 0, channel: 0, sample: 0, origin: [0; 3], located_inside: false }
+    pub(super) fn new(t: &'a Tiling, operands: &'a Operands, threads: u32) -> Self {
+        let (round, channels_left, channel, sample, origin) = (0, 0, 0, 0, [0; 3]);
+        Self { t, operands, threads, round, channels_left, channel, sample, origin, located_inside: false }
     }
 
     /// Goes on to the next job with something to multiply if there is no more of this one. Whether there is anything to fetch.
@@ -69,7 +72,7 @@ impl<'a> Inputs<'a> {
                 let inside = is_inside(t, self.sample, self.origin);
                 if !(inside && self.located_inside) {
                     // SAFETY: the table has room for the copies of a channel.
-                    unsafe { locate(t, self.sample, self.origin) };
+                    unsafe { locate(t, self.threads, self.sample, self.origin) };
                     self.located_inside = inside;
                 }
             }
@@ -174,7 +177,7 @@ impl<'a> Inputs<'a> {
                 }
                 channel += TOGETHER;
             }
-            copy += INPUT_PRODUCERS;
+            copy += self.threads;
         }
     }
 }
@@ -214,12 +217,12 @@ pub(super) fn offsets(t: &Tiling) -> SharedPtr<u32> {
     dynamic_shared_mem::<u32>().add(t.offsets_start / 4)
 }
 
-/// Fills the table of offsets for the tile whose first staged element has the given coordinates, counted from that element.
+/// Fills the table of offsets for the tile whose first staged element has the given coordinates, counted from that element, by so many threads.
 ///
 /// # Safety
 /// The table has room for `copies` words.
 #[inline(always)]
-unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
+unsafe fn locate(t: &Tiling, threads: u32, sample: u32, origin: [u32; 3]) {
     let [depth, height, width] = t.input;
     let mut copy = producer();
     while copy < t.copies {
@@ -234,7 +237,7 @@ unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
         let offset = n.wrapping_mul(t.input_sample as u32).wrapping_add(row.wrapping_mul(width)).wrapping_add(x);
         // SAFETY: the caller's promise.
         unsafe { offsets(t).add(copy).store(if inside { offset } else { OUTSIDE }) };
-        copy += INPUT_PRODUCERS;
+        copy += threads;
     }
 }
 

@@ -62,16 +62,16 @@ const MEASURE_INSTRUCTIONS: f64 = 7.0;
 const STAGE_INSTRUCTIONS: f64 = 120.0;
 
 /// Cycles until those who measure a stage know its largest value.
-const MEASURE_LATENCY: f64 = 1500.0;
+const MEASURE_LATENCY: f64 = 300.0;
 
-/// Threads that convert or measure.
-const CONVERTING_THREADS: f64 = 96.0;
+/// Warps that fetch the input, or convert it, or share out fetching and measuring.
+const INPUT_WARPS: f64 = 3.0;
 
 /// How much longer kernels that convert the input when it is staged take than the model says.
 const CONVERTED: f64 = 1.08;
 
 /// The same if teams convert it: as much as the model may be wrong there.
-const CONVERTED_BY_TEAMS: f64 = 1.15;
+const CONVERTED_BY_TEAMS: f64 = 1.06;
 
 /// Cycles from one instruction of a warp that converts or measures to the next.
 const CONVERT_ISSUE: f64 = 2.5;
@@ -287,6 +287,15 @@ impl Store {
     }
 }
 
+/// Warps that fetch the input: where teams convert it, others measure it meanwhile.
+fn fetching_warps(layout: &Layout) -> f64 {
+    match (layout.cut.variant.teams_convert(), layout.in_boxes) {
+        (false, _) => INPUT_WARPS,
+        (true, true) => 1.0,
+        (true, false) => 2.0,
+    }
+}
+
 /// What it takes to convert the input of a stage, or to measure it.
 struct Conversion {
     /// Instructions of each warp that does so.
@@ -303,14 +312,15 @@ impl Conversion {
         }
         let words = f64::from(layout.copies() * layout.copy_words * layout.cut.stage_channels());
         if variant.teams_convert() {
+            let measuring_warps = INPUT_WARPS - fetching_warps(layout);
             return Self {
-                instructions: words / 4.0 / CONVERTING_THREADS * MEASURE_INSTRUCTIONS + STAGE_INSTRUCTIONS,
+                instructions: words / 4.0 / 32.0 / measuring_warps * MEASURE_INSTRUCTIONS + STAGE_INSTRUCTIONS,
                 bytes: words * 4.0,
             };
         }
         let parts = f64::from(layout.stage_parts());
         Self {
-            instructions: words / WORDS_TOGETHER / CONVERTING_THREADS * CONVERT_INSTRUCTIONS
+            instructions: words / WORDS_TOGETHER / 32.0 / INPUT_WARPS * CONVERT_INSTRUCTIONS
                 + parts * PART_INSTRUCTIONS,
             bytes: words * 6.0,
         }
@@ -430,8 +440,11 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
         (_, true) => 10.0,
     };
     // Of each thread that fetches, and what they or the hardware take.
-    let instructions_of_fetch =
-        if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
+    let instructions_of_fetch = if layout.in_boxes {
+        0.0
+    } else {
+        channels / fetching_warps(layout) * (copies / 32.0).ceil() * copy_instructions
+    };
     let fetch = if layout.in_boxes {
         rows * channels * BOX_ROW.max(requests(problem, row))
     } else {
@@ -442,12 +455,12 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     } else {
         fetch
     };
-    // Threads that copy also convert; boxes are copied meanwhile.
+    // Threads that copy also convert, those that measure are others; boxes are copied meanwhile.
     let measure_latency = if variant.teams_convert() { MEASURE_LATENCY } else { 0.0 };
     let convert = conversion.instructions * CONVERT_ISSUE + measure_latency;
     let converts = variant.converts_when_staged();
     let arrival = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES);
-    let fetch = if layout.in_boxes { fetch.max(convert) } else { fetch + convert };
+    let fetch = if layout.in_boxes || variant.teams_convert() { fetch.max(convert) } else { fetch + convert };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
     let input_round = if converts { convert } else { arrival + convert } + emptied;

@@ -160,7 +160,7 @@ impl Tables {
             stage_channels: layout.cut.stage_channels(),
             part_channels: layout.part_channels(),
             stage_parts: layout.stage_parts(),
-            raw_ring: if layout.cut.variant.teams_convert() { self.shared.input_ring } else { layout.raw_ring() },
+            fetched_ring: if layout.cut.variant.teams_convert() { self.shared.input_ring } else { layout.raw_ring() },
             raw_bytes: self.shared.raw_bytes,
             raw_start: self.shared.raw_start,
             stages: layout.stages,

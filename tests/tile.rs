@@ -274,7 +274,7 @@ fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &
     check_kinds(&KINDS, layer, input, words);
 }
 
-/// The same for some kinds of kernels. Neighbouring ways differ in little: every second one and those that are described so will do, as all of them run on a GPU (`cuda_tile.rs`). Ordinary cores differ in how they multiply and
+/// The same for some kinds of kernels. Neighbouring ways differ in little: every second one and those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in how they multiply and
 /// stage, which each way of theirs shows: every third one.
 fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {

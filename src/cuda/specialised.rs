@@ -74,7 +74,7 @@ impl Cache {
             Specialised::new(device, module, name)
         };
         let mut specialised = compile(true)?;
-        if specialised.kernel.local_bytes()? > 0 {
+        if specialised.kernel.local_bytes()? > MOST_LOCAL_BYTES {
             // Registers are not enough to go on while products are under way.
             specialised = compile(false)?;
         }
@@ -89,6 +89,9 @@ impl Cache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Bytes of registers that a thread may keep in memory: what it needs once for each job. More of them are in the way of products.
+const MOST_LOCAL_BYTES: u32 = 32;
 
 /// The comment behind instructions that only kernels for any layer need.
 const UNLESS_SPECIALISED: &str = "//! unless specialised";

@@ -1,11 +1,13 @@
 //! Computing: the products of a run.
 
-use cuda_std::{hint, mem};
+use cuda_std::{hint, mem, thread, warp};
 
 use super::{
+    THREADS,
     fragment::{Factor, Fragment, Loaded},
+    is_specialised,
     multiply::{Accumulators, Weights},
-    parameters::{self, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, Run, Tiling},
+    parameters::{self, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, ROW_TAPS, Run, Tiling},
     scale::Scale,
     slab_bytes,
     unrolled::unrolled,
@@ -82,6 +84,17 @@ pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
 fn kinds(t: &Tiling) -> u32 {
     hint::opaque(t.run_kinds) & !(Run::SOME_ALIGNED | Run::SOME_UNALIGNED | Run::SOME_ODD)
 }
+
+/// The kinds of runs of several taps along the axis of rows.
+const SEVERAL_ROW_TAPS: u32 = {
+    let mut kinds = 0;
+    let mut neighbours = 1;
+    while neighbours <= MOST_NEIGHBOURS as u16 {
+        kinds |= 1 << Run::whole(neighbours, ROW_TAPS as u16) | 1 << Run::whole(neighbours, JOINED_ROW_TAPS as u16);
+        neighbours += 1;
+    }
+    kinds
+};
 
 /// The kind of a run. It is a constant where there is only one and the tiling is constant.
 #[inline(always)]
@@ -536,6 +549,9 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, c
     }
 }
 
+/// More threads than blocks have.
+const MOST_THREADS: u32 = THREADS.next_power_of_two();
+
 /// The table entry of a run, on its way: to take it apart is to wait for it.
 #[derive(Clone, Copy)]
 pub(super) struct PackedRun([u32; 4]);
@@ -545,14 +561,24 @@ impl PackedRun {
     /// The table has such a run.
     #[inline(always)]
     pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
-        let row = tables.wrapping_add((t.first_run_row + number * parameters::rows::<Run>()) as usize);
+        // Nothing, as no block has so many threads. If the compiler knew here that all lanes load the same, it would move that to uniform registers, which waits for it.
+        let zero = hint::opaque(thread::thread_idx_x()) / MOST_THREADS;
+        let row = tables.wrapping_add((t.first_run_row + number * parameters::rows::<Run>() + zero) as usize);
         // SAFETY: the caller's promise.
         Self(unsafe { mem::load_readonly(row) })
     }
 
-    /// The run, taken apart here and not where it was loaded.
+    /// The run, taken apart here and not where it was loaded. It goes through shuffles so that the compiler sees again that it is the same for all lanes, but
+    /// where that takes longer than it spares: runs of TF32 factors without several taps along the axis of rows are short.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together, with the same run.
     #[inline(always)]
-    pub(super) fn unpacked(self) -> Run {
-        bytemuck::cast(self.0.map(hint::opaque))
+    pub(super) unsafe fn unpacked<const F16: bool>(self, t: &Tiling) -> Run {
+        if !F16 && is_specialised() && kinds(t) & SEVERAL_ROW_TAPS == 0 {
+            return bytemuck::cast(self.0.map(hint::opaque));
+        }
+        // SAFETY: the caller's promise.
+        bytemuck::cast(self.0.map(|word| unsafe { warp::warp_shuffle_idx(u32::MAX, word, 0) }))
     }
 }

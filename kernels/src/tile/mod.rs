@@ -56,13 +56,13 @@ pub use parameters::{
     Tiling,
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
-use place::{PassHead, Place, jobs};
+use place::{Place, Upcoming, job_of_last_round, next_job};
 pub use ring::{CONTROL_BYTES, MOST_RING_SLOTS};
 use ring::{Ring, weight_exponent};
 use scale::{Exponent, Scale, power_of_two};
 use stage::Operands;
 pub use store::{LINE_BYTES, SECTOR_WORDS};
-use store::{Located, Target};
+use store::{NOTHING, Target};
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
 const TEAM_THREADS: u32 = 128;
@@ -154,6 +154,30 @@ unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
     }
 }
 
+/// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for some things; who compiles it for one knows
+/// the lines by their comments. Only on compute capability 9.0, and on the host.
+#[inline(always)]
+fn is_specialised() -> bool {
+    #[cfg(cuda_arch = "sm_90a")]
+    {
+        let is: u32;
+        // SAFETY: writes a register.
+        unsafe {
+            core::arch::asm!(
+                "mov.b32 {is}, 0; //! unless specialised",
+                "//! if specialised: mov.b32 {is}, 1;",
+                is = out(reg32) is,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        is != 0
+    }
+    #[cfg(not(cuda_arch = "sm_90a"))]
+    {
+        cfg!(not(target_arch = "nvptx64"))
+    }
+}
+
 /// What a team does: compute and store what the producers have fetched.
 ///
 /// # Safety
@@ -167,14 +191,20 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
 ) {
     let fragment = Fragment::new(t);
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
-    // Where weights are left: as long as products of a chunk are under way, the team is ahead of this.
-    let mut used_weights = weights;
-    let mut located = Located::NOTHING;
-    let mut is_first = true;
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
-        for job in jobs(t) {
+        let mut upcoming = Upcoming::find(t, operands.tables, 0);
+        let mut round = 0;
+        let mut located = NOTHING;
+        // The run that is on its way while the one before is computed, or while a job is stored.
+        let mut next = PackedRun::load(t, operands.tables, upcoming.first_run);
+        while let Some(job) = next_job(t, &mut round) {
+            let (first_run, has_product) = (upcoming.first_run, upcoming.has_product());
+            // In a kernel for any layer there are not enough registers to keep it. Where there is one pass, all jobs are alike.
+            if is_specialised() && t.passes.value() as u32 > 1 {
+                upcoming = Upcoming::find(t, operands.tables, round);
+            }
             let target = |job| Target {
                 t,
                 tables: operands.tables,
@@ -183,17 +213,13 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                 #[cfg(cuda_arch = "sm_90a")]
                 output_map: operands.maps.wrapping_add(1),
                 place: Place::new(t, job),
-                is_first,
             };
-            target(job).locate(&mut located);
-            let pass = PassHead::load(t, operands.tables, Place::new(t, job).pass);
+            target(job).locate(&mut located, round == 1);
             let mut sums = Sums::ZERO;
-            // The run that is on its way while the one before is computed. There is an entry even if there is no such run.
-            let mut number = pass.first_run;
-            let mut next = PackedRun::load(t, operands.tables, number);
+            let mut number = first_run;
             let mut has_used_weights = false;
             let (mut exponent, mut scale) = (Exponent::NONE, Scale::NONE);
-            for _ in 0..if pass.chunks > 0 { t.stages } else { 0 } {
+            for stages_left in (0..if has_product { t.stages } else { 0 }).rev() {
                 inputs.await_full();
                 if F16 {
                     let now = Exponent::from_bits(inputs.exponent().load());
@@ -206,8 +232,12 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
                 loop {
-                    let run = next.unpacked();
-                    number = if run.flags & Run::ENDS_STAGE != 0 { pass.first_run } else { number + 1 };
+                    let run = next.unpacked::<F16>(t);
+                    number = match run.flags & Run::ENDS_STAGE {
+                        0 => number + 1,
+                        _ if stages_left > 0 => first_run,
+                        _ => upcoming.first_run,
+                    };
                     next = PackedRun::load(t, operands.tables, number);
                     if begins_chunk {
                         weights.await_full();
@@ -220,9 +250,9 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         let staged = Staged { input, scale, weight: Weights::at(weight) };
                         multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run);
                     }
+                    // As long as products of a chunk are under way, it is not left.
                     if begins_chunk && has_used_weights {
-                        used_weights.leave();
-                        used_weights.advance();
+                        weights.before().leave();
                     }
                     has_used_weights = true;
                     begins_chunk = run.flags & Run::ENDS_CHUNK != 0;
@@ -242,23 +272,27 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             }
             accumulators.wait::<0>();
             if has_used_weights {
-                used_weights.leave();
-                used_weights.advance();
+                weights.before().leave();
             }
             // Found again, not kept in registers meanwhile.
-            let target = target(hint::opaque(job));
+            let target = target(job_of_last_round(t, hint::opaque(round)));
             if SPLIT {
-                partners::store_sums(&target, &mut sums, pass.chunks > 0);
+                partners::store_sums(&target, &mut sums, has_product);
             } else {
                 // The weight's exponent is there when an input is.
-                if F16 && pass.chunks > 0 {
+                if F16 && has_product {
                     let of_products = exponent.plus(Exponent::from_bits(weight_exponent().load()));
                     accumulators.scale(power_of_two(Exponent::NONE.minus(of_products)));
                 }
-                partners::store(&target, &accumulators, pass.chunks > 0);
+                partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
             }
-            is_first &= pass.chunks == 0;
+            if !is_specialised() {
+                upcoming = Upcoming::find(t, operands.tables, round);
+            }
+            if !(is_specialised() && has_product) {
+                next = PackedRun::load(t, operands.tables, upcoming.first_run);
+            }
         }
         Target::finish();
     }

@@ -55,6 +55,8 @@ pub struct Tiling {
     pub segments: Divisor,
     /// Lines of an output channel of a team: those of all places of a pass.
     pub lines: Divisor,
+    /// Output channels of all tiles of a group: its own, and what fills the last tile.
+    pub tiled_channels: Divisor,
     /// Output words from one position of a line to the next: as many as a line has for each, or the stride along x, if other phases lie between.
     pub line_period: Divisor,
     /// Words of a line for each position: all phases along x, or, if these are in different passes, those of each pass, if they are neighbours and
@@ -142,8 +144,12 @@ pub struct Tiling {
     pub weight_start: u32,
     /// Where the tables of the teams' lines begin.
     pub lines_start: u32,
+    /// Tables that a team has, a power of two: one for each pass, or one that passes share.
+    pub line_tables: u32,
     /// Where the biases of the teams' channels begin.
     pub bias_start: u32,
+    /// Biases that a team has: of all tiles of all groups, or of one tile.
+    pub bias_words: u32,
     /// Where the staged outputs of the teams begin.
     pub output_start: u32,
     /// Bytes of a team's staged output.

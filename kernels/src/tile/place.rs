@@ -31,6 +31,12 @@ pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
     None
 }
 
+/// The job of the round before this one.
+#[inline(always)]
+pub(super) fn job_of_last_round(t: &Tiling, round: u32) -> u32 {
+    job(t, round - 1)
+}
+
 /// The number of the job of this block, and its partners, in a round; there may be none of that number.
 #[inline(always)]
 fn job(t: &Tiling, round: u32) -> u32 {
@@ -75,6 +81,35 @@ impl Place {
             sample: n * tile_n,
             origin: [first_z + z * tile_z, first_y + y * tile_y, first_x + x * tile_x],
         }
+    }
+}
+
+/// What a team has to know of a job to begin with it, looked up while it is busy with the one before.
+#[derive(Clone, Copy)]
+pub(super) struct Upcoming {
+    /// The first run of its pass. There is an entry of that number even if there is no job, or nothing to multiply.
+    pub(super) first_run: u32,
+    /// Chunks of its pass. Not compared before it has to be: that waits for it.
+    chunks: u32,
+}
+
+impl Upcoming {
+    /// The block's job of this round, or of a later one.
+    ///
+    /// # Safety
+    /// The tables are those that the tiling describes.
+    #[inline(always)]
+    pub(super) unsafe fn find(t: &Tiling, tables: *const [u32; 4], mut round: u32) -> Self {
+        let Some(job) = next_job(t, &mut round) else { return Self { first_run: 0, chunks: 0 } };
+        // SAFETY: the caller's promise.
+        let PassHead { first_run, chunks, .. } = unsafe { PassHead::load(t, tables, Place::new(t, job).pass) };
+        Self { first_run, chunks }
+    }
+
+    /// Whether there is something to multiply.
+    #[inline(always)]
+    pub(super) fn has_product(&self) -> bool {
+        hint::opaque(self.chunks) > 0
     }
 }
 

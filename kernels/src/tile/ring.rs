@@ -207,6 +207,12 @@ impl Ring {
         }
     }
 
+    /// The slot before this one; which round it is of is not known.
+    #[inline(always)]
+    pub(super) fn before(&self) -> Self {
+        Self { slot: if self.slot == 0 { self.slots } else { self.slot } - 1, ..*self }
+    }
+
     /// Whether this is the second slot, in the first round or another even one.
     #[inline(always)]
     pub(super) fn is_second(&self) -> bool {

@@ -4,7 +4,8 @@
 //! rows are no whole sectors of the memory, warps pass some of them on to each other first (`sectors`). Or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`), where rows are aligned to 16 bytes. Elsewhere they go through
 //! shared memory, so that lanes write whole sectors of a line (`staged`).
 //!
-//! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job.
+//! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job. Where there is
+//! room, each pass has a table of its own, which serves the next job of that pass, too, and there are the biases of all channels: then few jobs have to find any.
 
 #[cfg(cuda_arch = "sm_90a")]
 mod boxed;
@@ -25,7 +26,7 @@ use cuda_std::{
 };
 
 use super::{
-    STORE, TEAM_ROWS, TEAM_THREADS,
+    STORE, TEAM_ROWS, TEAM_THREADS, is_specialised,
     multiply::Product,
     parameters::{OutputPlace, Tiling},
     place::{PassHead, Place},
@@ -42,8 +43,6 @@ pub(super) struct Target<'a> {
     #[cfg(cuda_arch = "sm_90a")]
     pub(super) output_map: *const TensorMap,
     pub(super) place: Place,
-    /// Whether it is the first job of the block that stores a product.
-    pub(super) is_first: bool,
 }
 
 /// What a team writes of an output row, for every channel.
@@ -60,69 +59,59 @@ struct Line {
     row: u32,
 }
 
-/// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for boxes too; who compiles it for one knows
-/// the lines by their comments.
-#[cfg(cuda_arch = "sm_90a")]
-#[inline(always)]
-fn is_specialised() -> bool {
-    let is: u32;
-    // SAFETY: writes a register.
-    unsafe {
-        core::arch::asm!(
-            "mov.b32 {is}, 0; //! unless specialised",
-            "//! if specialised: mov.b32 {is}, 1;",
-            is = out(reg32) is,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    is != 0
-}
-
-/// What a team's table of lines is for: a pass, and at which edges of the output. Tiles that are alike in these have the same lines,
-/// counted from where they begin.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Located(u32);
-
-impl Located {
-    /// Nothing has been found, and no biases.
-    pub(super) const NOTHING: Self = Self(u32::MAX);
-}
+/// What a table of lines is for, of no lines: no pass has this number.
+pub(super) const NOTHING: u32 = u32::MAX;
 
 /// Bytes of an entry of the table of lines.
 pub const LINE_BYTES: u32 = size_of::<Line>() as u32;
 
 impl Target<'_> {
-    /// Finds the lines of the job, and the biases of the tile's channels, unless they are there.
+    /// Finds the lines of the job, and the biases of the tile's channels, unless they are there, as nothing is in the first job of the block. What the only table of lines is for
+    /// is `located`, if that is kept in a register.
     ///
     /// # Safety
     /// All threads of the team come here together.
     #[inline(always)]
-    pub(super) unsafe fn locate(&self, located: &mut Located) {
-        let all_have_the_same_channels = self.t.channel_tiles.value() as u32 == 1 && self.t.groups.value() as u32 == 1;
-        let has_biases = all_have_the_same_channels && *located != Located::NOTHING;
-        let now = self.located();
-        let has_lines = *located == now;
+    pub(super) unsafe fn locate(&self, located: &mut u32, is_first_job: bool) {
+        let (team, _) = Self::team();
+        let has_biases = self.has_all_biases() && !is_first_job;
+        let (now, before) = (self.located(), *located);
         *located = now;
-        if has_biases && has_lines {
-            return;
-        }
-        // SAFETY: the caller's promise. Barriers lie before and behind: nobody reads what is for the job before any more, or what is for
+        // SAFETY: the caller's promise. Barriers lie before and behind what is written: nobody reads what is for the jobs before any more, or what is for
         // this one already.
         unsafe {
+            let has_lines = if self.is_located_in_register() {
+                before == now
+            } else {
+                !is_first_job && self.located_in(team, self.table()).load() == now
+            };
+            if has_biases && has_lines {
+                return;
+            }
             self.sync_team();
             if !has_biases {
                 self.load_biases();
             }
             if !has_lines {
-                self.find_lines();
+                self.find_lines(now, is_first_job);
+            }
+            if is_first_job && hint::opaque(self.t.line_gaps) != 0 {
+                self.clear_gaps();
             }
             self.sync_team();
         }
     }
 
-    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass.
+    /// Whether what a table is for is kept in a register, not in shared memory: for one table, where there is a register for it.
     #[inline(always)]
-    fn located(&self) -> Located {
+    fn is_located_in_register(&self) -> bool {
+        is_specialised() && self.t.line_tables == 1
+    }
+
+    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass. Tiles that are alike in these have
+    /// the same lines, counted from where they begin.
+    #[inline(always)]
+    fn located(&self) -> u32 {
         let t = self.t;
         let ends_beyond = |axis: usize| {
             let end = (self.place.origin[axis] + t.tile[axis + 1]).wrapping_mul(t.stride[axis]);
@@ -139,47 +128,61 @@ impl Target<'_> {
             begins_before(1),
             begins_before(2),
         ];
-        Located(edges.into_iter().fold(self.place.pass, |number, edge| number * 2 + u32::from(edge)))
+        edges.into_iter().fold(self.place.pass, |number, edge| number * 2 + u32::from(edge))
     }
 
-    /// Brings the biases of the tile's channels to shared memory.
+    /// Brings the biases of the tile's channels to shared memory, or of all channels.
     ///
     /// # Safety
     /// All threads of the team come here together, when nobody reads the biases of the job before any more.
     #[inline(always)]
     unsafe fn load_biases(&self) {
+        let t = self.t;
         let (team, thread) = Self::team();
         // A power of two, found again for each job and not kept in a register meanwhile.
-        let close = hint::opaque(self.t.close_channels);
-        let channel = self.place.first_channel + if close > 0 { thread & (close - 1) } else { thread };
-        if thread < self.t.tile_channels {
-            let exists = !self.bias.is_null() && channel < self.t.out_per_group;
-            let channel = self.place.group as usize * self.t.out_per_group as usize + channel as usize;
-            // SAFETY: a bias has an element per output channel.
-            let bias = if exists { unsafe { mem::load_readonly(self.bias.add(channel)) } } else { 0.0 };
-            // SAFETY: a team has room for the biases of its channels, which are fewer than its threads.
-            unsafe { self.biases(team).add(thread).store(bias) };
+        let close = hint::opaque(t.close_channels);
+        let mut number = thread;
+        while number < t.bias_words {
+            let (group, channel) = if self.has_all_biases() {
+                number.divide(t.tiled_channels)
+            } else {
+                (self.place.group, self.place.first_channel + number)
+            };
+            let channel = if close > 0 { channel & (close - 1) } else { channel };
+            let exists = !self.bias.is_null() && channel < t.out_per_group;
+            let channel = group as usize * t.out_per_group as usize + channel as usize;
+            // SAFETY: a bias has an element per output channel; a team has room for so many biases.
+            unsafe {
+                let bias = if exists { mem::load_readonly(self.bias.add(channel)) } else { 0.0 };
+                self.all_biases(team).add(number).store(bias);
+            }
+            number += TEAM_THREADS;
         }
     }
 
-    /// Fills the table of lines: by place of the pass, then by row of the box.
+    /// Fills the pass's table of lines, by place of the pass, then by row of the box, and notes what it is for `now`; in the first job, that the others are for nothing.
     ///
     /// # Safety
     /// All threads of the team come here together, when nobody reads the lines of the job before any more.
     #[inline(always)]
-    unsafe fn find_lines(&self) {
+    unsafe fn find_lines(&self, now: u32, is_first_job: bool) {
         let t = self.t;
         let (team, thread) = Self::team();
         let lines = t.lines.value() as u32;
         let mut number = thread;
         while number < lines {
             let (place, segment) = number.divide(t.segments);
-            // SAFETY: the table has such a pass, and such a place of it; that of lines has an entry for each.
+            // SAFETY: the pass has such a place; the table has an entry for each line.
             unsafe {
                 let place = PassHead::output(t, self.tables, self.place.pass, place);
                 self.lines(team).add(number).cast().store(bytemuck::cast::<Line, [u32; 4]>(self.line(&place, segment)));
             }
             number += TEAM_THREADS;
+        }
+        let is_own = thread == self.table();
+        if !self.is_located_in_register() && (is_own || is_first_job && thread < t.line_tables) {
+            // SAFETY: there is such a table.
+            unsafe { self.located_in(team, thread).store(if is_own { now } else { NOTHING }) };
         }
     }
 
@@ -336,15 +339,49 @@ impl Target<'_> {
         unsafe { thread::sync_named(STORE + team, TEAM_THREADS) };
     }
 
-    /// The table of a team's lines.
+    /// The number of the table that the pass's lines are in.
     #[inline(always)]
-    fn lines(&self, team: u32) -> SharedPtr<Line> {
-        dynamic_shared_mem::<Line>().add(self.t.lines_start / 16 + team * self.t.lines.value() as u32)
+    fn table(&self) -> u32 {
+        self.place.pass & (self.t.line_tables - 1)
     }
 
-    /// The biases of a team's channels.
+    /// A table of a team's lines, with an entry behind them.
+    #[inline(always)]
+    fn lines_in(&self, team: u32, table: u32) -> SharedPtr<Line> {
+        let t = self.t;
+        let number = team * t.line_tables + table;
+        dynamic_shared_mem::<Line>().add(t.lines_start / LINE_BYTES + number * (t.lines.value() as u32 + 1))
+    }
+
+    /// The lines of the pass in its table.
+    #[inline(always)]
+    fn lines(&self, team: u32) -> SharedPtr<Line> {
+        self.lines_in(team, self.table())
+    }
+
+    /// What a table is for, in the entry behind its lines.
+    #[inline(always)]
+    fn located_in(&self, team: u32, table: u32) -> SharedPtr<u32> {
+        self.lines_in(team, table).add(self.t.lines.value() as u32).cast()
+    }
+
+    /// Whether a team has the biases of all channels.
+    #[inline(always)]
+    fn has_all_biases(&self) -> bool {
+        u64::from(self.t.bias_words) == self.t.groups.value() * self.t.tiled_channels.value()
+    }
+
+    /// The biases of the tile's channels.
     #[inline(always)]
     fn biases(&self, team: u32) -> SharedPtr<f32> {
-        dynamic_shared_mem::<f32>().add(self.t.bias_start / 4 + team * self.t.tile_channels)
+        let t = self.t;
+        let before = self.place.group * t.tiled_channels.value() as u32 + self.place.first_channel;
+        self.all_biases(team).add(if self.has_all_biases() { before } else { 0 })
+    }
+
+    /// The biases that a team has.
+    #[inline(always)]
+    fn all_biases(&self, team: u32) -> SharedPtr<f32> {
+        dynamic_shared_mem::<f32>().add(self.t.bias_start / 4 + team * self.t.bias_words)
     }
 }

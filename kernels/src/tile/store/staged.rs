@@ -48,8 +48,8 @@ impl Target<'_> {
                     }
                 });
                 // Without biases they stay zero.
-                if has_product && hint::opaque(t.line_gaps) != 0 && (self.is_first || !self.bias.is_null()) {
-                    self.stage_gaps(channel, channels);
+                if has_product && hint::opaque(t.line_gaps) != 0 && !self.bias.is_null() {
+                    self.stage_gaps(channels, |number| self.biases(Self::team().0).add(channel + number).load());
                 }
                 self.sync_team();
                 self.store_channels(channel, channels);
@@ -179,32 +179,39 @@ impl Target<'_> {
         }
     }
 
-    /// Writes the biases to those words of the staged lines that have no taps.
+    /// Writes zero to those words of the staged lines that have no taps.
     ///
     /// # Safety
-    /// The biases have been found; nobody else reads or writes these words.
+    /// Nobody else reads or writes these words.
     #[inline(always)]
-    unsafe fn stage_gaps(&self, first_channel: u32, channels: u32) {
+    pub(super) unsafe fn clear_gaps(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.stage_gaps(self.t.slice_channels, |_| 0.0) }
+    }
+
+    /// Writes a value to those words of the staged lines that have no taps: what the function says for a channel of the slice.
+    ///
+    /// # Safety
+    /// As [`clear_gaps`](Self::clear_gaps); there are so many channels.
+    #[inline(always)]
+    unsafe fn stage_gaps(&self, channels: u32, value: impl Fn(u32) -> f32) {
         let t = self.t;
         let (team, thread) = Self::team();
         let phases = t.line_phases.value() as u32;
         // What pads a channel is part of no line.
         let positions = hint::opaque(t.staged_channel_words).divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
         for channel in 0..channels {
-            // SAFETY: a team has biases for all channels of the tile, which are no fewer; the words are within the
-            // staged output, and nobody else writes to them.
-            unsafe {
-                let bias = self.biases(team).add(first_channel + channel).load();
-                let mut position = thread;
-                while position < positions {
-                    let place = self.staged(team).add(channel * t.staged_channel_words + position * phases);
-                    for phase in 0..phases {
-                        if t.line_gaps >> phase & 1 == 1 {
-                            place.add(phase).store(bias);
-                        }
+            let value = value(channel);
+            let mut position = thread;
+            while position < positions {
+                let place = self.staged(team).add(channel * t.staged_channel_words + position * phases);
+                for phase in 0..phases {
+                    if t.line_gaps >> phase & 1 == 1 {
+                        // SAFETY: the caller's promise; the word is within the staged output.
+                        unsafe { place.add(phase).store(value) };
                     }
-                    position += TEAM_THREADS;
                 }
+                position += TEAM_THREADS;
             }
         }
     }

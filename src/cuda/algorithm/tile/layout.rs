@@ -44,6 +44,12 @@ const RAW_BYTES: u32 = 48 << 10;
 /// The most bytes that are fetched together, then, of more than two channels.
 const MOST_PART_BYTES: u32 = 16 << 10;
 
+/// The most passes of which a team keeps the lines of each.
+const MOST_LINE_TABLES: usize = 8;
+
+/// The most biases that a team has besides those of a tile.
+const MOST_BIASES: u32 = 1024;
+
 /// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
 const NARROW: u32 = 8;
 
@@ -117,6 +123,8 @@ pub(super) struct Layout {
     pub(super) tile_channels: u32,
     /// Output channels of a group.
     pub(super) out_channels: u32,
+    /// Groups.
+    pub(super) channel_groups: u32,
     /// Tiles of output channels.
     pub(super) channel_tiles: u32,
     /// Stages of input channels.
@@ -142,7 +150,11 @@ pub(super) struct Shared {
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
     pub(super) lines_start: u32,
+    /// Tables of lines of a team.
+    pub(super) line_tables: u32,
     pub(super) bias_start: u32,
+    /// Biases of a team.
+    pub(super) bias_words: u32,
     pub(super) output_start: u32,
     /// Of a team.
     pub(super) output_bytes: u32,
@@ -151,6 +163,15 @@ pub(super) struct Shared {
     /// Where partners leave their products.
     pub(super) products_start: u32,
     pub(super) total: u32,
+}
+
+/// What a team keeps of what it has found for its jobs.
+#[derive(Clone, Copy)]
+struct Found {
+    /// Tables of lines, a power of two: one for each pass, or one.
+    line_tables: u32,
+    /// Biases: all, or those of a tile.
+    bias_words: u32,
 }
 
 impl Cut {
@@ -328,6 +349,7 @@ impl Layout {
             merged_axes,
             tile_channels,
             out_channels,
+            channel_groups: problem.groups() as u32,
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (cut.in_channels(problem) as u32).div_ceil(cut.stage_channels()),
             line_phases,
@@ -547,6 +569,16 @@ impl Layout {
         (0..tile::TEAMS).map(rows).max().unwrap_or(1)
     }
 
+    /// Lines of an output channel of a team.
+    pub(super) fn lines(&self) -> u32 {
+        self.places * self.segments()
+    }
+
+    /// Biases of all tiles of all groups.
+    pub(super) fn all_biases(&self) -> u32 {
+        self.channel_groups.saturating_mul(self.channel_tiles * self.tile_channels)
+    }
+
     /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
     pub(super) fn row_lines(&self) -> u32 {
         let [z, y, x] = self.cut.computed_phases();
@@ -589,7 +621,7 @@ impl Layout {
 
     /// Groups of so many lanes that share the channels of a line, if lines are few.
     pub(super) fn line_crews(&self) -> u32 {
-        (128 / self.line_lanes() / (self.places * self.segments())).max(1)
+        (128 / self.line_lanes() / self.lines()).max(1)
     }
 
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
@@ -671,12 +703,20 @@ impl Layout {
         boxed.or_else(|| self.shared_and(false, chunk_slabs, stage_chunks, limit))
     }
 
-    /// The same with room for staged boxes of the output, or without.
+    /// The same with room for staged boxes of the output, or without. What rings leave is for what spares teams to look lines and biases up again.
     fn shared_and(&self, boxed: bool, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
-        let with = |rings: [u32; 2]| self.shared_with(rings, boxed, chunk_slabs);
+        let rings = self.rings(boxed, chunk_slabs, stage_chunks, limit)?;
+        let with = |found| self.shared_with(rings, found, boxed, chunk_slabs).filter(|shared| shared.total <= limit);
+        [self.most_found(), Found { line_tables: 1, ..self.most_found() }, self.least_found()]
+            .into_iter()
+            .find_map(with)
+    }
+
+    /// The slots of the rings of inputs and of weights that there is room for.
+    fn rings(&self, boxed: bool, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<[u32; 2]> {
         let fits = |rings: [u32; 2]| {
-            rings.iter().all(|&slots| slots <= tile::MOST_RING_SLOTS)
-                && with(rings).is_some_and(|shared| shared.total <= limit)
+            let shared = || self.shared_with(rings, self.least_found(), boxed, chunk_slabs);
+            rings.iter().all(|&slots| slots <= tile::MOST_RING_SLOTS) && shared().is_some_and(|it| it.total <= limit)
         };
         // A chunk is left when products of the next one are under way.
         let mut rings = [1, 2];
@@ -691,8 +731,23 @@ impl Layout {
             let order = if weights_first { [more_weights, more_inputs] } else { [more_inputs, more_weights] };
             match order.into_iter().find(|&rings| fits(rings)) {
                 Some(larger) => rings = larger,
-                None => return with(rings),
+                None => return Some(rings),
             }
+        }
+    }
+
+    /// What a team has to have found for a job.
+    fn least_found(&self) -> Found {
+        Found { line_tables: 1, bias_words: self.tile_channels }
+    }
+
+    /// What is of use for the next jobs, too: the lines of each pass, if passes are few, and all biases.
+    fn most_found(&self) -> Found {
+        let line_tables = self.passes().next_power_of_two();
+        let all_biases = self.all_biases();
+        Found {
+            line_tables: if line_tables <= MOST_LINE_TABLES { line_tables as u32 } else { 1 },
+            bias_words: if all_biases <= MOST_BIASES { all_biases } else { self.tile_channels },
         }
     }
 
@@ -703,7 +758,13 @@ impl Layout {
     }
 
     /// Shared memory for rings of some inputs and chunks of weights.
-    fn shared_with(&self, [input_ring, weight_ring]: [u32; 2], boxed: bool, chunk_slabs: u32) -> Option<Shared> {
+    fn shared_with(
+        &self,
+        [input_ring, weight_ring]: [u32; 2],
+        Found { line_tables, bias_words }: Found,
+        boxed: bool,
+        chunk_slabs: u32,
+    ) -> Option<Shared> {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
         let offsets_start = tile::CONTROL_BYTES;
         let raw_start = align(offsets_start + 4 * self.copies())?;
@@ -713,9 +774,9 @@ impl Layout {
         let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
         let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
         let lines_start = align(weight_start.checked_add(weight_bytes)?)?;
-        let lines_bytes = tile::TEAMS * self.places * self.segments() * tile::LINE_BYTES;
+        let lines_bytes = tile::TEAMS * line_tables * (self.lines() + 1) * tile::LINE_BYTES;
         let bias_start = lines_start.checked_add(lines_bytes)?;
-        let biases_end = bias_start.checked_add(tile::TEAMS * 4 * self.tile_channels)?;
+        let biases_end = bias_start.checked_add(tile::TEAMS * 4 * bias_words)?;
         let output_start = biases_end.checked_next_multiple_of(if boxed { BOXES_ALIGN } else { ALIGN })?;
         let staged_bytes = 4 * self.slice_channels() * self.staged_channel_words();
         let output_bytes = if boxed {
@@ -738,7 +799,9 @@ impl Layout {
             input_bytes,
             weight_start,
             lines_start,
+            line_tables,
             bias_start,
+            bias_words,
             output_start,
             output_bytes,
             boxed,

@@ -223,6 +223,30 @@ mod tests {
         assert!(!stored_in_boxes(3, 1 << 16, Target::EMULATED_OLDER), "an older GPU");
     }
 
+    #[test]
+    fn teams_keep_what_they_have_found_if_there_is_room() {
+        let found = |layer: ConvTranspose2d, [y, x]: [usize; 2]| {
+            let problem = layer.problem(Shape::batched(2, 16, [y, x])).unwrap().to_compute();
+            let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
+            let parts = choice::several(&task, &candidates(&task).unwrap(), usize::MAX);
+            let found = parts.iter().map(|Part { layout, tables, .. }| {
+                let has_all_biases = tables.shared.bias_words == layout.all_biases();
+                (layout.passes(), tables.shared.line_tables as usize, has_all_biases)
+            });
+            found.collect::<Vec<_>>()
+        };
+        let builder = |out, stride| ConvTranspose2d::builder(16, out, [3; 2]).stride([stride; 2]);
+        for layer in [builder(16, 1), builder(32, 3).groups(4)] {
+            for (passes, tables, has_all_biases) in found(layer.build().unwrap(), [64; 2]) {
+                assert!(passes > 8 || tables == passes.next_power_of_two() && has_all_biases);
+            }
+        }
+        let many_passes = found(builder(16, 7).build().unwrap(), [32; 2]);
+        assert!(many_passes.iter().any(|(passes, tables, _)| *passes > 8 && *tables == 1));
+        let many_channels = found(builder(2048, 1).build().unwrap(), [32; 2]);
+        assert!(many_channels.iter().all(|(.., all)| !all), "more than are kept");
+    }
+
     /// All cuts of a layer whose tiles are few.
     fn cuts_of_few_tiles(kernel: usize) -> Vec<Part> {
         let layer = ConvTranspose2d::builder(256, 8, [kernel; 2]).stride([2; 2]).build().unwrap();

@@ -56,7 +56,7 @@ impl Options {
     }
 
     /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true: results are the same, to the
-    /// bit, and a tenth faster on average; but [`Plan::new`] takes up to a second, sometimes two, where the driver has not compiled this case before, and
+    /// bit, and a tenth faster on average; but [`Plan::new`] takes half a second, sometimes more than one, where the driver has not compiled this case before, and
     /// milliseconds where it finds it in its cache on disk, or another plan has it. To be switched off where plans are made for many shapes
     /// and run a few times each.
     #[must_use]

@@ -4,10 +4,14 @@
 //! compiler leaves out what the layer does not need, two thirds of the instructions of a tile kernel, and folds addresses. The values are
 //! those that a launch passes, so the results are the same, to the bit.
 
+mod reachable;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
+
+use reachable::reachable;
 
 use super::{
     device::Device,
@@ -70,7 +74,7 @@ impl Cache {
         }
         // Not under the lock: others need not wait for this compilation. Whoever compiles the same at the same time has one of his own.
         let compile = |goes_on| {
-            let module = Module::load(architecture, &with_constants(ptx, name, values, goes_on))?;
+            let module = Module::load(architecture, &reachable(&with_constants(ptx, name, values, goes_on)))?;
             Specialised::new(device, module, name)
         };
         let mut specialised = compile(true)?;

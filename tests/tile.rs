@@ -237,6 +237,26 @@ fn halves_of_the_phases_along_x() {
     }
 }
 
+/// Four phases of a position that are neighbours, in one half or in both, are staged together; and stored so, if rows are multiples of four words. Otherwise, if there is a word more, or
+/// a lead, they are stored word by word.
+#[test]
+fn four_neighbouring_phases() {
+    let layer = |kernel, stride| ConvTranspose::<2>::builder(9, 10, [2, kernel]).stride([1, stride]);
+    for (kernel, stride, padding) in [(4, 4, 0), (8, 4, 2), (16, 8, 4), (6, 4, 1)] {
+        let layer = layer(kernel, stride).padding([1, padding]).build().unwrap();
+        check_kinds(&KINDS[..1], &layer, Shape::batched(2, 9, [3, 11]), "stored in fours");
+    }
+    for (kernel, stride, padding) in [(8, 4, 2), (10, 8, 1)] {
+        let layer = layer(kernel, stride).padding([0, padding]).output_padding([0, 1]).build().unwrap();
+        check(&layer, Shape::batched(2, 9, [3, 70]));
+    }
+    // More phases than columns: a pass has some of each position.
+    let layer = ConvTranspose::<1>::builder(9, 9, [64]).stride([32]).padding([16]).build().unwrap();
+    check_kinds(&KINDS[..1], &layer, Shape::batched(2, 9, [5]), "stored in fours");
+    let layer = ConvTranspose::<1>::builder(6, 6, [5]).stride([4]).groups(2).output_padding([3]).build().unwrap();
+    check(&layer, Shape::batched(3, 6, [130]));
+}
+
 /// Extents just beyond a multiple of 16: a few positions beyond it are regions of their own. Along x, along all axes, and where strides, padding or
 /// dilation leave some regions without some taps, or part of the output is filled first.
 #[test]

@@ -16,6 +16,38 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
+/// The larger magnitude of two numbers; of a number and a not-a-number that of the number.
+///
+/// It is one instruction. Of Rust's `a.abs().max(b.abs())` three are made where the numbers come from memory as bits.
+#[inline(always)]
+#[must_use]
+pub fn larger_magnitude(a: f32, b: f32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let larger: u32;
+        // SAFETY: instructions on registers.
+        unsafe {
+            core::arch::asm!(
+                "{{",
+                ".reg .f32 a, b;",
+                "abs.f32 a, {a};",
+                "abs.f32 b, {b};",
+                "max.f32 {larger}, a, b;",
+                "}}",
+                a = in(reg32) a.to_bits(),
+                b = in(reg32) b.to_bits(),
+                larger = lateout(reg32) larger,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        f32::from_bits(larger)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        a.abs().max(b.abs())
+    }
+}
+
 /// `value >> by`, for at most 31 bits.
 ///
 /// Rust's shift is one by `by % 32` where it is not checked, which costs an instruction, and a register where the compiler

@@ -17,12 +17,15 @@ mod sealed {
         unsafe fn store(target: *mut Self, value: Self);
         unsafe fn store_below(number: i32, count: i32, target: *mut Self, value: Self);
         unsafe fn load_shared(address: u32) -> Self;
+        unsafe fn load_shared_below(number: i32, count: i32, address: u32) -> Self;
         unsafe fn store_shared(address: u32, value: Self);
     }
 
-    /// Nothing on the host, where every `Copy` type moves alike.
+    /// Almost nothing on the host, where every `Copy` type moves alike.
     #[cfg(not(target_arch = "nvptx64"))]
-    pub trait Instructions {}
+    pub trait Instructions {
+        const ZERO: Self;
+    }
 }
 
 /// Loads from global memory that the kernel may also write.
@@ -210,30 +213,14 @@ pub(crate) unsafe fn load_shared_if(condition: bool, address: u32, otherwise: [f
 /// As for [`load`], of shared memory, if the condition holds.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub(crate) unsafe fn load_shared_below(number: i32, count: i32, address: u32) -> f32 {
+pub(crate) unsafe fn load_shared_below<T: Transfer>(number: i32, count: i32, address: u32) -> T {
     #[cfg(target_arch = "nvptx64")]
-    {
-        let value: f32;
-        // SAFETY: the caller vouches for the address if the condition holds.
-        unsafe {
-            core::arch::asm!(
-                "{{",
-                ".reg .pred below;",
-                "setp.lt.s32 below, {number}, {count};",
-                "mov.f32 {value}, 0f00000000;",
-                "@below ld.shared.f32 {value}, [{address}];",
-                "}}",
-                number = in(reg32) number,
-                count = in(reg32) count,
-                address = in(reg32) address,
-                value = out(reg32) value,
-                options(pure, readonly, nostack, preserves_flags)
-            );
-        }
-        value
+    // SAFETY: the caller vouches for the address if the condition holds.
+    unsafe {
+        T::load_shared_below(number, count, address)
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    if number < count { host::load_shared(address) } else { 0.0 }
+    if number < count { host::load_shared(address) } else { T::ZERO }
 }
 
 /// [`store`] for a 32-bit address in shared memory; [`SharedPtr::store`](crate::shared::SharedPtr::store) is its face.
@@ -275,7 +262,12 @@ macro_rules! transfer {
         impl Transfer for $type {}
 
         #[cfg(not(target_arch = "nvptx64"))]
-        impl sealed::Instructions for $type {}
+        impl sealed::Instructions for $type {
+            const ZERO: Self = {
+                $(let $lane = 0 as $word;)+
+                $value
+            };
+        }
 
         #[cfg(target_arch = "nvptx64")]
         impl sealed::Instructions for $type {
@@ -353,6 +345,28 @@ macro_rules! transfer {
                 unsafe {
                     core::arch::asm!(
                         concat!("ld.shared.", $ptx, " ", $operand, ", [{address}];"),
+                        address = in(reg32) address,
+                        $($lane = out(reg32) $lane,)+
+                        options(pure, readonly, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
+            unsafe fn load_shared_below(number: i32, count: i32, address: u32) -> Self {
+                $(let $lane: $word;)+
+                // SAFETY: the caller vouches for the address if the condition holds.
+                unsafe {
+                    core::arch::asm!(
+                        "{{",
+                        ".reg .pred below;",
+                        "setp.lt.s32 below, {number}, {count};",
+                        $(concat!("mov.b32 {", stringify!($lane), "}, 0;"),)+
+                        concat!("@below ld.shared.", $ptx, " ", $operand, ", [{address}];"),
+                        "}}",
+                        number = in(reg32) number,
+                        count = in(reg32) count,
                         address = in(reg32) address,
                         $($lane = out(reg32) $lane,)+
                         options(pure, readonly, nostack, preserves_flags)

@@ -84,7 +84,7 @@ impl<T: Transfer> SharedPtr<T> {
     }
 }
 
-impl SharedPtr<f32> {
+impl<T: Transfer> SharedPtr<T> {
     /// Reads the value if `number` is below `count`, as signed numbers; otherwise it is zero, without an access. It never becomes a
     /// branch, so the loads of an unrolled loop stay together.
     ///
@@ -94,7 +94,7 @@ impl SharedPtr<f32> {
     #[inline(always)]
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn load_below(self, number: i32, count: i32) -> f32 {
+    pub unsafe fn load_below(self, number: i32, count: i32) -> T {
         // SAFETY: the caller vouches for the address if the condition holds.
         unsafe { mem::load_shared_below(number, count, self.address) }
     }

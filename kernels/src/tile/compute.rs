@@ -21,10 +21,11 @@ pub(super) struct Staged {
     pub(super) weight: Weights,
 }
 
-/// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending.
+/// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending. What is to be done `meanwhile` is done once if the run
+/// [loads first](loads_first), when its first row is on its way.
 ///
 /// # Safety
-/// The run's weights and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
+/// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
 /// together.
 #[inline(always)]
 pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool>(
@@ -32,12 +33,20 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
     run: &Run,
+    mut meanwhile: impl FnMut(),
 ) {
+    let meanwhile = &mut meanwhile;
     // SAFETY: the caller's promise.
     unsafe {
         macro_rules! products {
             ($neighbours:literal, $taps:literal, $halved:expr) => {
-                run_products::<BLOCKS, SLOTS, SPLIT, F16, $neighbours, $taps, { $halved }>(t, accumulators, staged, run)
+                run_products::<BLOCKS, SLOTS, SPLIT, F16, $neighbours, $taps, { $halved }>(
+                    t,
+                    accumulators,
+                    staged,
+                    run,
+                    meanwhile,
+                )
             };
         }
         macro_rules! joined_products {
@@ -77,6 +86,14 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
 /// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too many rows.
 pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
     blocks >= 2 && blocks <= 6 && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
+}
+
+/// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what is loaded would stay in too many registers, or it takes longer than it
+/// spares.
+#[inline(always)]
+pub(super) fn loads_first<const BLOCKS: usize, const SLOTS: usize, const F16: bool>(t: &Tiling, run: &Run) -> bool {
+    let may_be = const { teams_convert(BLOCKS, SLOTS, F16) };
+    may_be && kind(t, run) < Run::whole(0, 0)
 }
 
 /// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
@@ -193,10 +210,11 @@ unsafe fn run_products<
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
     run: &Run,
+    meanwhile: &mut impl FnMut(),
 ) {
     let batches = const { batches(SLOTS, SPLIT, teams_convert(BLOCKS, SLOTS, F16), NEIGHBOURS, TAPS, HALVED) };
     let by_two =
-        const { goes_by_two(SLOTS, SPLIT, NEIGHBOURS, TAPS, HALVED) && !F16 } && t.run_kinds & Run::SOME_ODD == 0;
+        const { goes_by_two(BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
     // Of no run the number of blocks is odd then: the loop ends.
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
@@ -211,6 +229,11 @@ unsafe fn run_products<
                 run,
                 block,
                 pending,
+                || {
+                    if const { HALVED != WHOLE && teams_convert(BLOCKS, SLOTS, F16) } && block == 0 {
+                        meanwhile()
+                    }
+                },
             );
             block += 1;
             if by_two {
@@ -221,6 +244,7 @@ unsafe fn run_products<
                     run,
                     block,
                     pending,
+                    || (),
                 );
                 block += 1;
             }
@@ -258,10 +282,22 @@ const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
 
 /// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their own, and twice as many batches
 /// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
-const fn goes_by_two(slots: usize, split: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
+const fn goes_by_two(
+    blocks: usize,
+    slots: usize,
+    split: bool,
+    f16: bool,
+    neighbours: usize,
+    taps: usize,
+    halved: usize,
+) -> bool {
     const MOST_REGISTERS: usize = 32;
-    let batches = batches(slots, split, false, neighbours, taps, halved);
-    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots, false) };
+    let teams_convert = teams_convert(blocks, slots, f16);
+    if f16 && !teams_convert {
+        return false;
+    }
+    let batches = batches(slots, split, teams_convert, neighbours, taps, halved);
+    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots, teams_convert) };
     let registers = if split { 8 } else { 4 * neighbours * rows };
     batches <= 2 && 2 * batches * registers <= MOST_REGISTERS
 }
@@ -312,6 +348,7 @@ unsafe fn multiply_block<
     run: &Run,
     block: u32,
     pending: usize,
+    meanwhile: impl FnOnce(),
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
     let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
@@ -331,7 +368,14 @@ unsafe fn multiply_block<
             ..*staged
         };
         if const { goes_row_by_row(SPLIT, TAPS, HALVED) } {
-            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(t, accumulators, &staged, run, pending);
+            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
+                t,
+                accumulators,
+                &staged,
+                run,
+                pending,
+                meanwhile,
+            );
         } else {
             rows_together::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, accumulators, &staged, run, pending);
         }
@@ -363,6 +407,7 @@ unsafe fn row_by_row<
     staged: &Staged,
     run: &Run,
     pending: usize,
+    meanwhile: impl FnOnce(),
 ) {
     let slab_units = slab_bytes(8 * BLOCKS as u32, SPLIT) / 16;
     let fresh = accumulators.are_empty();
@@ -379,6 +424,7 @@ unsafe fn row_by_row<
             row = row.shifted(row_step);
             next[1] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned);
         }
+        meanwhile();
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
             let fragments = next[0];
             next[0] = next[1];

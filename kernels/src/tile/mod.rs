@@ -45,7 +45,7 @@ mod unrolled;
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, has_many_sums, may_join_rows, multiply_run, teams_convert};
+use compute::{PackedRun, Staged, has_many_sums, loads_first, may_join_rows, multiply_run, teams_convert};
 use fragment::Fragment;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
@@ -238,9 +238,14 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         _ if stages_left > 0 => first_run,
                         _ => upcoming.first_run,
                     };
-                    next = PackedRun::load(t, operands.tables, number);
-                    if begins_chunk {
-                        weights.await_full();
+                    let mut look_ahead = || {
+                        next = PackedRun::load(t, operands.tables, number);
+                        if begins_chunk {
+                            weights.await_full();
+                        }
+                    };
+                    if !loads_first::<BLOCKS, SLOTS, F16>(t, &run) {
+                        look_ahead();
                     }
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
                     if ORDINARY {
@@ -248,7 +253,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
                     } else {
                         let staged = Staged { input, scale, weight: Weights::at(weight) };
-                        multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run);
+                        multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run, look_ahead);
                     }
                     // As long as products of a chunk are under way, it is not left.
                     if begins_chunk && has_used_weights {

@@ -176,7 +176,7 @@ pub struct Tiling {
     pub line_crews: u32,
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
     pub line_reach: u32,
-    /// Words of a line that a lane loads before it stores them: 2 to 5.
+    /// Words of a line that a lane loads before it stores them: 2 to 5, or [`TWO_FOURS`](Self::TWO_FOURS).
     pub line_words_at_once: u32,
     /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.
     pub run_kinds: u32,
@@ -228,6 +228,9 @@ pub struct Tiling {
 }
 
 impl Tiling {
+    /// Twice four words side by side: of lines that begin and end at multiples of four, where they are staged and in an output that is aligned to 16 bytes.
+    pub const TWO_FOURS: u32 = 8;
+
     /// Two words, and between them those of other phases.
     pub const ONE_PHASE: u32 = 0;
 
@@ -239,6 +242,12 @@ impl Tiling {
 
     /// Four words side by side: two phases of either position, which are those of an even slot and of the odd one that follows.
     pub const QUADS_OF_HALVES: u32 = 3;
+
+    /// Four words side by side of either position: phases that are neighbours in the columns.
+    pub const FOURS: u32 = 4;
+
+    /// Four words side by side of either position: two phases that are neighbours in the columns, of an even slot, then of the odd one that follows.
+    pub const FOURS_OF_HALVES: u32 = 5;
 }
 
 /// What a block does for the positions of its tile: some phases. In the table, its places follow.

@@ -342,7 +342,8 @@ impl Target<'_> {
     /// The number of the table that the pass's lines are in.
     #[inline(always)]
     fn table(&self) -> u32 {
-        self.place.pass & (self.t.line_tables - 1)
+        // Found again for each job, not kept in a register meanwhile.
+        self.place.pass & (hint::opaque(self.t.line_tables) - 1)
     }
 
     /// A table of a team's lines, with an entry behind them.

@@ -12,6 +12,9 @@ macro_rules! unrolled {
     ($index:ident in 0..$count:expr, at most 4 => $body:block) => {
         unrolled!(@ $index, $count, $body, 0 1 2 3)
     };
+    ($index:ident in 0..$count:expr, at most 6 => $body:block) => {
+        unrolled!(@ $index, $count, $body, 0 1 2 3 4 5)
+    };
     ($index:ident in 0..$count:expr, at most 8 => $body:block) => {
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7)
     };

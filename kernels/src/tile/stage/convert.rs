@@ -10,6 +10,7 @@
 
 use cuda_std::{
     half,
+    math::larger_magnitude,
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
@@ -231,6 +232,6 @@ impl Converter<'_> {
 /// The largest magnitude of some words. Not-a-numbers have none.
 #[inline(always)]
 fn largest_of(words: [[f32; 4]; 2]) -> f32 {
-    let [low, high] = words.map(|[a, b, c, d]| a.abs().max(b.abs()).max(c.abs().max(d.abs())));
-    low.max(high)
+    let [low, high] = words.map(|[a, b, c, d]| larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d)));
+    larger_magnitude(low, high)
 }

@@ -6,6 +6,7 @@
 
 use cuda_std::{
     hint,
+    math::larger_magnitude,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -22,7 +23,7 @@ use crate::tile::{
 const WARPS: u32 = INPUT_PRODUCERS / 32;
 
 /// Fours of words that a thread has under way together.
-const UNDER_WAY: usize = 4;
+const UNDER_WAY: usize = 6;
 
 /// Their named barrier.
 const MEASURED: u32 = 4;
@@ -92,47 +93,42 @@ fn slot(t: &Tiling, ring: &Ring) -> SharedPtr<u8> {
 unsafe fn largest(t: &Tiling, ring: &Ring) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
-        let largest = largest_of_all(ring, largest_of_thread(t, ring, f32::abs));
+        let largest = largest_of_all(ring, largest_of_thread(t, ring, |value| value));
         if largest < f32::INFINITY.to_bits() {
             return largest;
         }
         sync();
-        let finite = |value: f32| if value.abs() < f32::INFINITY { value.abs() } else { 0.0 };
+        let finite = |value: f32| if value.abs() < f32::INFINITY { value } else { 0.0 };
         largest_of_all(ring, largest_of_thread(t, ring, finite))
     }
 }
 
-/// The largest magnitude, as the function has it, among this thread's words of a slot. Not-a-numbers have none.
+/// The largest magnitude among what the function makes of this thread's words of a slot. Not-a-numbers have none.
 ///
 /// # Safety
 /// The slot is complete, and what pads its channels is zero.
 #[inline(always)]
-unsafe fn largest_of_thread(t: &Tiling, ring: &Ring, magnitude: impl Fn(f32) -> f32) -> f32 {
+unsafe fn largest_of_thread(t: &Tiling, ring: &Ring, of: impl Fn(f32) -> f32) -> f32 {
     let four = |number: u32| slot(t, ring).cast::<[f32; 4]>().add(number);
     // Found again for each stage, not kept in a register meanwhile.
     let count = hint::opaque(t.stage_channels) * (t.channel_words / 4);
     let mut largest = 0.0f32;
     let mut add = |words: [f32; 4]| {
-        let [a, b, c, d] = words.map(&magnitude);
-        largest = largest.max(a.max(b)).max(c.max(d));
+        let [a, b, c, d] = words.map(&of);
+        largest = larger_magnitude(larger_magnitude(a, b), larger_magnitude(largest, larger_magnitude(c, d)));
     };
     let mut number = producer();
-    // SAFETY: the caller's promise: the slot has these words.
-    unsafe {
-        while number + (UNDER_WAY as u32 - 1) * INPUT_PRODUCERS < count {
-            let mut fours = [[0.0; 4]; UNDER_WAY];
-            unrolled!(NEXT in 0..UNDER_WAY, at most 4 => {
-                fours[NEXT] = four(number + NEXT as u32 * INPUT_PRODUCERS).load();
-            });
-            unrolled!(NEXT in 0..UNDER_WAY, at most 4 => {
-                add(fours[NEXT]);
-            });
-            number += UNDER_WAY as u32 * INPUT_PRODUCERS;
-        }
-        while number < count {
-            add(four(number).load());
-            number += INPUT_PRODUCERS;
-        }
+    while number < count {
+        let mut fours = [[0.0; 4]; UNDER_WAY];
+        unrolled!(NEXT in 0..UNDER_WAY, at most 6 => {
+            let number = number + NEXT as u32 * INPUT_PRODUCERS;
+            // SAFETY: the caller's promise: the slot has so many fours.
+            fours[NEXT] = unsafe { four(number).load_below(number as i32, count as i32) };
+        });
+        unrolled!(NEXT in 0..UNDER_WAY, at most 6 => {
+            add(fours[NEXT]);
+        });
+        number += UNDER_WAY as u32 * INPUT_PRODUCERS;
     }
     largest
 }

@@ -6,7 +6,8 @@
 //! instructions: there are three for each, one to load it, one to store it and a comparison, because a line ends somewhere.
 
 use cuda_std::{
-    hint, mem,
+    hint,
+    mem::{self, Transfer},
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
@@ -14,7 +15,7 @@ use super::{Line, Target};
 use crate::{
     index::Index,
     tile::{
-        TEAM_ROWS, TEAM_THREADS,
+        TEAM_ROWS, TEAM_THREADS, is_specialised,
         multiply::Product,
         parameters::{OutputPlace, Tiling},
         unrolled::unrolled,
@@ -41,10 +42,12 @@ impl Target<'_> {
             unsafe {
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                     const NEXT: usize = BLOCK + 1;
+                    const THIRD: usize = BLOCK + 2;
+                    const FOURTH: usize = BLOCK + 3;
                     // Of these only the slice varies. Found again for each job, not kept in registers meanwhile.
                     let (its_slice, part) = hint::opaque(BLOCK as u32).divide(t.slice_blocks);
                     if has_product && its_slice == slice && (BLOCK as u32) < used_blocks {
-                        self.stage::<BLOCKS, SLOTS, BLOCK, NEXT>(product, channel, part);
+                        self.stage::<BLOCKS, SLOTS, BLOCK, NEXT, THIRD, FOURTH>(product, channel, part);
                     }
                 });
                 // Without biases they stay zero.
@@ -52,7 +55,15 @@ impl Target<'_> {
                     self.stage_gaps(channels, |number| self.biases(Self::team().0).add(channel + number).load());
                 }
                 self.sync_team();
-                self.store_channels(channel, channels);
+                // The host knows the alignment of the lines to each other, not that of the output.
+                if is_specialised()
+                    && t.line_words_at_once == Tiling::TWO_FOURS
+                    && self.output.addr().is_multiple_of(16)
+                {
+                    self.store_channels::<[f32; 4]>(channel, channels);
+                } else {
+                    self.store_channels::<f32>(channel, channels);
+                }
                 self.sync_team();
             }
         }
@@ -64,13 +75,20 @@ impl Target<'_> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
 
-    /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, if that has the other phase of two.
+    /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, or three, if they have neighbouring phases.
     /// Staging begins with number `first_channel` of the tile.
     ///
     /// # Safety
     /// The product is complete, the staged output has room for the part, and nobody reads or writes it there.
     #[inline(always)]
-    unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT_BLOCK: usize>(
+    unsafe fn stage<
+        const BLOCKS: usize,
+        const SLOTS: usize,
+        const BLOCK: usize,
+        const NEXT_BLOCK: usize,
+        const THIRD_BLOCK: usize,
+        const FOURTH_BLOCK: usize,
+    >(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
         first_channel: u32,
@@ -106,7 +124,22 @@ impl Target<'_> {
                         place.store([a, e + left, c, g + left]);
                         place.add(t.staged_channel_words / 4).store([b, f + right, d, h + right]);
                     }
-                    Tiling::QUADS | Tiling::QUADS_OF_HALVES => {}
+                    Tiling::FOURS if BLOCK.is_multiple_of(4) && FOURTH_BLOCK < BLOCKS => {
+                        let (row, half) = self.row_and_half(slot);
+                        let place = channels.add(if half == 0 { words[0] } else { words[1] } + row * row_words);
+                        let next = product.values::<SLOT, NEXT_BLOCK>();
+                        let third = product.values::<SLOT, THIRD_BLOCK>();
+                        let fourth = product.values::<SLOT, FOURTH_BLOCK>();
+                        self.stage_fours(place, [product.values::<SLOT, BLOCK>(), next, third, fourth], [left, right]);
+                    }
+                    Tiling::FOURS_OF_HALVES if BLOCK.is_multiple_of(2) && NEXT_BLOCK < BLOCKS && SLOT.is_multiple_of(2) && NEXT < SLOTS => {
+                        let place = channels.add(words[0] + slot / 2 * row_words);
+                        let next = product.values::<SLOT, NEXT_BLOCK>();
+                        let third = product.values::<NEXT, BLOCK>();
+                        let fourth = product.values::<NEXT, NEXT_BLOCK>();
+                        self.stage_fours(place, [product.values::<SLOT, BLOCK>(), next, third, fourth], [left, right]);
+                    }
+                    Tiling::QUADS | Tiling::QUADS_OF_HALVES | Tiling::FOURS | Tiling::FOURS_OF_HALVES => {}
                     Tiling::PAIRS => {
                         let place = channels.add(words[0] + slot * row_words).cast::<[f32; 2]>();
                         place.store([a, c]);
@@ -124,6 +157,24 @@ impl Target<'_> {
                     }
                 }
             });
+        }
+    }
+
+    /// Stages what four neighbouring phases have for a lane's two positions in two channels, of which it is given the biases.
+    ///
+    /// # Safety
+    /// The staged output has these words, at multiples of four, and nobody else reads or writes them.
+    #[inline(always)]
+    unsafe fn stage_fours(&self, place: SharedPtr<f32>, phases: [[f32; 4]; 4], [left, right]: [f32; 2]) {
+        let position = self.t.line_phases.value() as u32 / 4;
+        let place = place.cast::<[f32; 4]>();
+        let next_channel = place.add(self.t.staged_channel_words / 4);
+        // SAFETY: the caller's promise.
+        unsafe {
+            place.store(phases.map(|[a, ..]| a + left));
+            place.add(position).store(phases.map(|[_, _, c, _]| c + left));
+            next_channel.store(phases.map(|[_, b, ..]| b + right));
+            next_channel.add(position).store(phases.map(|[.., d]| d + right));
         }
     }
 
@@ -216,25 +267,28 @@ impl Target<'_> {
         }
     }
 
-    /// Stores channels of the tile from number `first` on, which are staged or biases.
+    /// Stores channels of the tile from number `first` on, which are staged or biases, piece by piece.
     ///
     /// # Safety
-    /// All threads of the team come here together, after a barrier.
+    /// All threads of the team come here together, after a barrier; lines begin and end at multiples of a piece.
     #[inline(always)]
-    unsafe fn store_channels(&self, first: u32, channels: u32) {
+    unsafe fn store_channels<P: Piece>(&self, first: u32, channels: u32) {
         let t = self.t;
         let channels = self.channels_from(first).min(channels);
-        let output = self.first_output().wrapping_add(first as usize * t.output_plane as usize);
+        let output = self.first_output().wrapping_add(first as usize * t.output_plane as usize).cast::<P>();
         let (team, thread) = Self::team();
         let (period, phases) = (hint::opaque(t.line_period.value() as u32), hint::opaque(t.line_phases.value() as u32));
         let crew = Crew {
             lanes: hint::opaque(t.line_lanes),
             lane: thread & (t.line_lanes - 1),
-            phases,
+            phases: phases / P::WORDS,
             // Not divided where it is not needed: a compiler that knows both numbers finds out this much.
             step: if period == phases { 1 } else { period.divide(t.line_phases).0 },
-            plane: hint::opaque(t.output_plane as u32),
+            plane: hint::opaque(t.output_plane as u32) / P::WORDS,
         };
+        // Where lines are of fours, the first lane may begin as many pieces before them as otherwise words.
+        let ahead = if P::WORDS > 1 { t.line_lanes - 1 } else { 0 };
+        let reach = t.line_reach.saturating_sub(ahead) / P::WORDS + ahead;
         let lanes_log2 = crew.lanes.trailing_zeros();
         let (crews, number) = (TEAM_THREADS >> lanes_log2, thread >> lanes_log2);
         let (part, mut number) = if hint::opaque(t.line_crews) > 1 { number.divide(t.lines) } else { (0, number) };
@@ -242,27 +296,29 @@ impl Target<'_> {
             // SAFETY: the caller's promise.
             unsafe {
                 let line: Line = bytemuck::cast(self.lines(team).add(number).cast::<[u32; 4]>().load());
-                let output = output.wrapping_add(line.offset as usize);
-                let staged = self.staged(team).add(line.source);
+                let output = output.wrapping_add((line.offset / P::WORDS) as usize);
+                let staged = self.staged(team).add(line.source).cast::<P>();
+                let pieces = line.words / P::WORDS;
                 let mut channel = part;
                 // The last ones of a table may be empty.
-                while line.words > 0 && channel < channels {
+                while pieces > 0 && channel < channels {
                     let next = channel + t.line_crews;
                     let share = |channel: u32| {
-                        let staged = staged.add(channel * t.staged_channel_words);
-                        crew.share(output, staged, channel, if channel < channels { line.words } else { 0 })
+                        let staged = staged.add(channel * t.staged_channel_words / P::WORDS);
+                        crew.share(output, staged, channel, if channel < channels { pieces } else { 0 })
                     };
                     let [mut a, mut b] = [share(channel), share(next)];
                     if line.source == OutputPlace::BIAS {
                         let bias = |channel: u32| self.biases(team).add(first + channel).load();
-                        a.store_all(&crew, t.line_reach, bias(channel));
-                        b.store_all(&crew, t.line_reach, if next < channels { bias(next) } else { 0.0 });
+                        a.store_all(&crew, reach, P::of(bias(channel)));
+                        b.store_all(&crew, reach, P::of(if next < channels { bias(next) } else { 0.0 }));
                     } else {
                         match t.line_words_at_once {
-                            2 => store_both::<2>(&mut a, &mut b, &crew, t.line_reach),
-                            4 => store_both::<4>(&mut a, &mut b, &crew, t.line_reach),
-                            5 => store_both::<5>(&mut a, &mut b, &crew, t.line_reach),
-                            _ => store_both::<3>(&mut a, &mut b, &crew, t.line_reach),
+                            _ if P::WORDS > 1 => store_both::<P, 2>(&mut a, &mut b, &crew, reach),
+                            2 => store_both::<P, 2>(&mut a, &mut b, &crew, reach),
+                            4 => store_both::<P, 4>(&mut a, &mut b, &crew, reach),
+                            5 => store_both::<P, 5>(&mut a, &mut b, &crew, reach),
+                            _ => store_both::<P, 3>(&mut a, &mut b, &crew, reach),
                         }
                     }
                     channel = next + t.line_crews;
@@ -273,93 +329,123 @@ impl Target<'_> {
     }
 }
 
-/// Stores two staged lines, which do not reach further than that from the first lanes', so many words of each lane at once: the words of one are
+/// What a lane stores at once: a word, or four.
+trait Piece: Transfer {
+    const WORDS: u32;
+
+    /// The same value in all words.
+    fn of(value: f32) -> Self;
+}
+
+impl Piece for f32 {
+    const WORDS: u32 = 1;
+
+    #[inline(always)]
+    fn of(value: f32) -> Self {
+        value
+    }
+}
+
+impl Piece for [f32; 4] {
+    const WORDS: u32 = 4;
+
+    #[inline(always)]
+    fn of(value: f32) -> Self {
+        [value; 4]
+    }
+}
+
+/// Stores two staged lines, which do not reach further than that from the first lanes', so many pieces of each lane at once: the pieces of one are
 /// on their way while those of the other are.
 ///
 /// # Safety
 /// The lines are staged, and the block's own.
 #[inline(always)]
-unsafe fn store_both<const WORDS: usize>(a: &mut Share, b: &mut Share, crew: &Crew, reach: u32) {
+unsafe fn store_both<P: Piece, const PIECES: usize>(a: &mut Share<P>, b: &mut Share<P>, crew: &Crew, reach: u32) {
     let mut done = 0;
     while done < reach {
         // SAFETY: the caller's promise.
         unsafe {
-            let values = [a.load::<WORDS>(crew), b.load::<WORDS>(crew)];
+            let values = [a.load::<PIECES>(crew), b.load::<PIECES>(crew)];
             a.store(crew, values[0]);
             b.store(crew, values[1]);
         }
-        a.advance::<WORDS>(crew);
-        b.advance::<WORDS>(crew);
-        done += WORDS as u32 * crew.lanes;
+        a.advance::<PIECES>(crew);
+        b.advance::<PIECES>(crew);
+        done += PIECES as u32 * crew.lanes;
     }
 }
 
-/// Lanes that store a line together. What does not change is kept here, not found again for each line.
+/// Lanes that store a line together. What does not change is kept here, not found again for each line. All counts are of pieces.
 struct Crew {
     /// How many they are, a power of two.
     lanes: u32,
     /// Which of them this is.
     lane: u32,
-    /// Words of a line for each position: a power of two, unless the step is one.
+    /// Those of a line for each position: a power of two, unless the step is one.
     phases: u32,
-    /// Output words from one word of a line to the next, on average over those of a position.
+    /// From one of a line to the next in the output, on average over those of a position.
     step: u32,
-    /// Output words from one channel to the next.
+    /// From one channel to the next.
     plane: u32,
 }
 
-/// What a lane has still to store of a line of a channel: one word of so many.
-struct Share {
-    /// Its next word in the output, which may lie before the line.
-    place: *mut f32,
-    /// The same word where it is staged.
-    values: SharedPtr<f32>,
-    /// The number of its first word in the line; negative if it lies before it.
+/// What a lane has still to store of a line of a channel: one piece of so many.
+struct Share<P> {
+    /// Its next piece in the output, which may lie before the line.
+    place: *mut P,
+    /// The same piece where it is staged.
+    values: SharedPtr<P>,
+    /// The number of its first piece in the line; negative if it lies before it.
     first: i32,
-    /// Words from there that lead to the end of the line; what the lane has gone on is not counted.
-    all_words: i32,
-    /// The same for its next word alone, which does not exist if it lies before the line.
-    words: i32,
+    /// Pieces from there that lead to the end of the line; what the lane has gone on is not counted.
+    all_pieces: i32,
+    /// The same for its next piece alone, which does not exist if it lies before the line.
+    pieces: i32,
 }
 
 impl Crew {
-    /// The lane's share in a line of so many `words`, which begins at `output` in the first channel, and is `staged`.
+    /// The lane's share in a line of so many `pieces`, which begins at `output` in the first channel, and is `staged`.
     #[inline(always)]
-    fn share(&self, output: *mut f32, staged: SharedPtr<f32>, channel: u32, words: u32) -> Share {
+    fn share<P: Piece>(&self, output: *mut P, staged: SharedPtr<P>, channel: u32, pieces: u32) -> Share<P> {
+        let bytes = 4 * P::WORDS as usize;
         let start = output.wrapping_add(channel as usize * self.plane as usize);
         let (place, first) = if self.step == 1 {
-            let ahead = (start.addr() / 4) as u32 & (self.lanes - 1);
-            // Where a line of the cache begins, or a part of it, and the lane's word there.
-            let mask = 4 * self.lanes as usize - 1;
-            (start.map_addr(|address| (address & !mask) | (4 * self.lane as usize)), self.lane as i32 - ahead as i32)
+            let ahead = (start.addr() / bytes) as u32 & (self.lanes - 1);
+            // Where a line of the cache begins, or a part of it, and the lane's piece there.
+            let mask = bytes * self.lanes as usize - 1;
+            (
+                start.map_addr(|address| (address & !mask) | (bytes * self.lane as usize)),
+                self.lane as i32 - ahead as i32,
+            )
         } else {
             let (position, phase) = (self.lane & !(self.phases - 1), self.lane & (self.phases - 1));
             (start.wrapping_add(position as usize * self.step as usize + phase as usize), self.lane as i32)
         };
-        let all_words = words as i32;
-        let words = if first < 0 { i32::MIN } else { all_words };
-        Share { place, values: staged.add(first as u32), first, all_words, words }
+        let all_pieces = pieces as i32;
+        let pieces = if first < 0 { i32::MIN } else { all_pieces };
+        Share { place, values: staged.add(first as u32), first, all_pieces, pieces }
     }
 
-    /// The lane has the word of a share that is so many times its lanes further on if its first one is below this.
+    /// The lane has the piece of a share that is so many times its lanes further on if its first one is below this.
     #[inline(always)]
-    fn limit(&self, share: &Share, further: usize) -> i32 {
-        if further == 0 { share.words } else { share.all_words - further as i32 * self.lanes as i32 }
+    fn limit<P>(&self, share: &Share<P>, further: usize) -> i32 {
+        if further == 0 { share.pieces } else { share.all_pieces - further as i32 * self.lanes as i32 }
     }
 }
 
-impl Share {
-    /// The lane's next words.
+impl<P: Piece> Share<P> {
+    /// The lane's next pieces.
     ///
     /// # Safety
     /// The line is staged.
     #[inline(always)]
-    unsafe fn load<const WORDS: usize>(&self, crew: &Crew) -> [f32; WORDS] {
-        let mut values = [0.0; WORDS];
-        unrolled!(WORD in 0..WORDS, at most 8 => {
-            let place = self.values.add(WORD as u32 * crew.lanes);
-            // SAFETY: the caller's promise; the line has such a word if the condition holds.
-            values[WORD % WORDS] = unsafe { place.load_below(self.first, crew.limit(self, WORD)) };
+    unsafe fn load<const PIECES: usize>(&self, crew: &Crew) -> [P; PIECES] {
+        let mut values = [P::of(0.0); PIECES];
+        unrolled!(PIECE in 0..PIECES, at most 8 => {
+            let place = self.values.add(PIECE as u32 * crew.lanes);
+            // SAFETY: the caller's promise; the line has such a piece if the condition holds.
+            values[PIECE % PIECES] = unsafe { place.load_below(self.first, crew.limit(self, PIECE)) };
         });
         values
     }
@@ -369,20 +455,20 @@ impl Share {
     /// # Safety
     /// The line is the block's own.
     #[inline(always)]
-    unsafe fn store<const WORDS: usize>(&self, crew: &Crew, values: [f32; WORDS]) {
-        unrolled!(WORD in 0..WORDS, at most 8 => {
-            let place = self.place.wrapping_add((WORD as u32 * crew.lanes * crew.step) as usize);
-            // SAFETY: the caller's promise; the line has such a word if the condition holds.
-            unsafe { mem::store_below(self.first, crew.limit(self, WORD), place, values[WORD % WORDS]) };
+    unsafe fn store<const PIECES: usize>(&self, crew: &Crew, values: [P; PIECES]) {
+        unrolled!(PIECE in 0..PIECES, at most 8 => {
+            let place = self.place.wrapping_add((PIECE as u32 * crew.lanes * crew.step) as usize);
+            // SAFETY: the caller's promise; the line has such a piece if the condition holds.
+            unsafe { mem::store_below(self.first, crew.limit(self, PIECE), place, values[PIECE % PIECES]) };
         });
     }
 
-    /// Stores the same value in all words, which are not further than `reach` from the first lane's.
+    /// Stores the same value in all pieces, which are not further than `reach` from the first lane's.
     ///
     /// # Safety
     /// As [`store`](Self::store).
     #[inline(always)]
-    unsafe fn store_all(&mut self, crew: &Crew, reach: u32, value: f32) {
+    unsafe fn store_all(&mut self, crew: &Crew, reach: u32, value: P) {
         let mut done = 0;
         while done < reach {
             // SAFETY: the caller's promise.
@@ -392,13 +478,13 @@ impl Share {
         }
     }
 
-    /// Goes on to the words after those.
+    /// Goes on to the pieces after those.
     #[inline(always)]
-    fn advance<const WORDS: usize>(&mut self, crew: &Crew) {
-        let words = WORDS as u32 * crew.lanes;
-        self.place = self.place.wrapping_add((words * crew.step) as usize);
-        self.values = self.values.add(words);
-        self.all_words -= words as i32;
-        self.words = self.all_words;
+    fn advance<const PIECES: usize>(&mut self, crew: &Crew) {
+        let pieces = PIECES as u32 * crew.lanes;
+        self.place = self.place.wrapping_add((pieces * crew.step) as usize);
+        self.values = self.values.add(pieces);
+        self.all_pieces -= pieces as i32;
+        self.pieces = self.all_pieces;
     }
 }

@@ -276,10 +276,12 @@ impl Store {
         let neighbours = f64::from(layout.neighbouring_outputs());
         let lines =
             f64::from(layout.places * layout.segments() * layout.stored_channels() * layout.line_lanes()) / 128.0;
-        let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(layout.line_words_at_once());
+        let at_once = layout.line_words_at_once();
+        let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(at_once);
+        let pieces = if at_once == Tiling::TWO_FOURS { words / 4 } else { words };
         let at_once = if layout.held() == Tiling::ONE_PHASE { 12.0 } else { 8.0 };
         Self {
-            instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(words)),
+            instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(pieces)),
             latency: f64::from(layout.slices()) * 200.0 + STORE_LATENCY,
             shared: outputs * 12.0 / 128.0,
             bytes: outputs / neighbours * row_bytes(neighbours, 1),
@@ -452,6 +454,9 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let emptied = serial.max(cores * teams).max(instructions * teams);
     let input_round = if converts { convert } else { arrival + convert } + emptied;
     let raw_round = if converts { (arrival + convert) / layout.raw_stages() } else { 0.0 };
+    // Of the slots of the ring, about half are for stages that are on their way to be measured.
+    let on_their_way = f64::from((shared.input_ring - 1) / 2 + 1);
+    let measure_round = if variant.teams_convert() { (arrival + convert) / on_their_way } else { 0.0 };
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
 
@@ -472,7 +477,8 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
             + stages * (instructions_of_fetch + conversion.instructions) * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
-    let busy = resources.iter().copied().fold(0.0, f64::max) + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
+    let busiest = resources.iter().copied().fold(stages * measure_round, f64::max);
+    let busy = busiest + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };

@@ -13,6 +13,10 @@ const ALIGN: u32 = 128;
 /// A chunk of weights ends where another run would exceed this many bytes.
 const CHUNK_BYTES: u32 = 24 << 10;
 
+/// Where teams convert the input, a chunk has room for at least that many slabs: those of two blocks of channels with two taps in either half. A run of one block has one
+/// batch, and the next is made when that is complete.
+const LEAST_SLABS_FOR_TEAMS: u32 = 8;
+
 /// The most bytes of weights of a run.
 const RUN_BYTES: u32 = 36 << 10;
 
@@ -502,7 +506,11 @@ impl Layout {
     pub(super) fn chunk_slabs(&self) -> u32 {
         let bytes = if self.cut.variant.ordinary { ORDINARY_CHUNK_BYTES } else { CHUNK_BYTES };
         let slabs = (bytes / self.slab_bytes()).max(1);
-        if self.cut.variant.split { slabs.min(PROMOTE_AFTER) } else { slabs }
+        match self.cut.variant {
+            variant if variant.split => slabs.min(PROMOTE_AFTER),
+            variant if variant.teams_convert() => slabs.max(LEAST_SLABS_FOR_TEAMS),
+            _ => slabs,
+        }
     }
 
     /// The most slabs of a run.
@@ -630,24 +638,37 @@ impl Layout {
         self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases + ahead
     }
 
-    /// Words of a line that a lane loads before it stores them: two if it has no more, otherwise three to five, whichever leave the fewest for nothing.
+    /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
+    /// nothing.
     pub(super) fn line_words_at_once(&self) -> u32 {
+        if self.has_lines_of_fours() {
+            return Tiling::TWO_FOURS;
+        }
         match self.line_reach().div_ceil(self.line_lanes()) {
             0..=2 => 2,
             words => (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3),
         }
     }
 
+    /// Whether lines begin and end at multiples of four words, in an output that does.
+    pub(super) fn has_lines_of_fours(&self) -> bool {
+        let begins_at_multiple = |group: &Group| group.written.first().is_none_or(|phase| phase.is_multiple_of(4));
+        let are_fours = matches!(self.held(), Tiling::FOURS | Tiling::FOURS_OF_HALVES);
+        are_fours && self.has_rows_at_multiples(4) && self.groups[2].iter().all(begins_at_multiple)
+    }
+
     /// What a lane holds of an output row, of [`Tiling`]'s ways.
     pub(super) fn held(&self) -> u32 {
-        let all_phases = self.has_whole_rows() && self.line_phases == self.cut.computed_phases()[2];
+        let all_phases = self.line_phases == self.cut.computed_phases()[2];
         if self.cut.close || !all_phases {
             return Tiling::ONE_PHASE;
         }
         match (self.cut.phases[2], self.cut.halves) {
-            (1, 1) => Tiling::PAIRS,
-            (2, 1) => Tiling::QUADS,
-            (1, 2) => Tiling::QUADS_OF_HALVES,
+            (1, 1) if self.has_whole_rows() => Tiling::PAIRS,
+            (2, 1) if self.has_whole_rows() => Tiling::QUADS,
+            (1, 2) if self.has_whole_rows() => Tiling::QUADS_OF_HALVES,
+            (2, 2) => Tiling::FOURS_OF_HALVES,
+            (phases, _) if phases.is_multiple_of(4) => Tiling::FOURS,
             _ => Tiling::ONE_PHASE,
         }
     }
@@ -655,7 +676,8 @@ impl Layout {
     /// Whether what a lane holds are pieces of output rows, and together they are all of the output.
     fn holds_pieces(&self) -> bool {
         let all_are_computed = self.places == self.cut.rows() * self.row_lines();
-        self.held() != Tiling::ONE_PHASE && all_are_computed && self.has_pairs()
+        let are_pieces = matches!(self.held(), Tiling::PAIRS | Tiling::QUADS | Tiling::QUADS_OF_HALVES);
+        are_pieces && all_are_computed && self.has_pairs()
     }
 
     /// Whether lanes store what they hold straight from the product, if the output is aligned.

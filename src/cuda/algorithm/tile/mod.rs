@@ -110,7 +110,12 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         recipe.launches.push(compute(task, parts, number, table, first_packed));
     }
     let describe = |Part { layout, tables, .. }: &Part| {
-        format!("{layout}{}", if tables.shared.boxed { ", stored in boxes" } else { "" })
+        let stored = match tables.shared.boxed {
+            true => ", stored in boxes",
+            _ if layout.has_lines_of_fours() => ", stored in fours",
+            _ => "",
+        };
+        format!("{layout}{stored}")
     };
     recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
     recipe

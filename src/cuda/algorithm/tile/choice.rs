@@ -101,9 +101,8 @@ pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Cand
     let fills_first = fills_first(task, &phases(&task.problem, [0; 3]));
     let whole = |lead| Region::whole(lead, &phases(&task.problem, lead), fills_first);
     let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
-    let layouts = regions.into_iter().flat_map(|region| layouts(task, region, fills_first));
     let mut candidates: Vec<Candidate> =
-        layouts.filter_map(|layout| Some((cost(task, &layout, 1.0)?, layout))).collect();
+        regions.into_iter().flat_map(|region| layouts(task, region, fills_first)).collect();
     let sort = |candidates: &mut [Candidate]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
@@ -115,20 +114,24 @@ pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Cand
     Ok(candidates)
 }
 
-/// The layouts of a region.
-fn layouts(task: &Task, region: Region, fills_first: bool) -> impl Iterator<Item = Layout> {
+/// The layouts of a region, in the order of the cuts, with what they are estimated to take.
+fn layouts(task: &Task, region: Region, fills_first: bool) -> Vec<Candidate> {
     let problem = &task.problem;
     let phases = Arc::new(phases(problem, region.lead));
     let rows_are_together = !fills_first && are_staged(problem, &phases);
-    let mut groups = AllGroups { region, fills_first, rows_are_together, made: HashMap::new() };
-    let mut joined = HashMap::new();
-    cuts(task, &phases, &region).into_iter().filter_map(move |cut| {
+    // What cuts have in common is made once by each thread.
+    let nothing = || (AllGroups { region, fills_first, rows_are_together, made: HashMap::new() }, HashMap::new());
+    let layout = |(groups, joined): &mut (AllGroups, HashMap<_, _>), cut: Cut| {
         let Cut { row_axis, joined_rows, .. } = cut;
         let join = || Arc::new(join_rows(&phases, row_axis));
         let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
         let groups = groups.of(problem, phases, &cut);
-        Layout::new(problem, phases, &groups, region, cut).filter(halves_differ).filter(is_worth_converting)
-    })
+        let layout = Layout::new(problem, phases, &groups, region, cut)?;
+        let is_worth_it = halves_differ(&layout) && is_worth_converting(&layout);
+        is_worth_it.then(|| Some((cost(task, &layout, 1.0)?, layout))).flatten()
+    };
+    let candidates = cuts(task, &phases, &region).into_par_iter().map_init(nothing, layout);
+    candidates.filter_map(|candidate| candidate).collect()
 }
 
 /// Whether the halves, if there are two, have different taps. Otherwise they had better share the columns.

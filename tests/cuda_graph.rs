@@ -181,6 +181,38 @@ fn a_graph_of_regions_computes_the_same() {
     }
 }
 
+/// A graph has memory of its own for a packed input: it runs beside other calls of its plan.
+#[test]
+fn a_graph_that_packs_its_input_runs_beside_other_calls() {
+    let Some(device) = gpu::device("a_graph_that_packs_its_input_runs_beside_other_calls") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let layer = ConvTranspose2d::builder(64, 80, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
+    let options = Options::default().algorithm(Algorithm::Tile).precision(Precision::Tf32).specialised(false);
+    let plans = Plan::ways(&device, &layer, Shape::batched(8, 64, [32, 32]), options).unwrap();
+    // Only on compute capability 9.0.
+    let Some(plan) = plans.into_iter().find(|plan| plan.describe().contains("pack_input")) else { return };
+    let mut case = Case::of(&device, &layer, plan);
+    let weight = case.pack();
+    case.stream.synchronize().unwrap();
+    let graph = Graph::capture(&mut case, |case| case.forward_packed(&weight));
+    case.check_replays(&graph);
+    let other_stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let inputs = [20, 21].map(|seed| device.upload(&fractions(case.input.shape(), seed)).unwrap());
+    let expected = inputs.each_ref().map(|input| case.run_on(input, |case| case.forward_packed(&weight)));
+    let mut other_output: DeviceTensor<f32, 2> = device.zeroed(case.plan.output_shape()).unwrap();
+    let [own, other] = &inputs;
+    let replayed = case.run_on(own, |case| {
+        for _ in 0..50 {
+            graph.launch(&case.stream);
+            case.plan.forward_packed(&other_stream, other, &weight, Some(&case.bias), &mut other_output).unwrap();
+        }
+        case.stream.synchronize().unwrap();
+    });
+    let other = other_output.download(&other_stream).unwrap();
+    let other: Vec<u32> = other.as_slice().iter().map(|value| value.to_bits()).collect();
+    assert!([replayed, other] == expected, "one of them has read what the other one packed");
+}
+
 #[test]
 fn a_graph_of_forward_computes_the_same_where_no_weight_is_packed() {
     let Some(device) = gpu::device("a_graph_of_forward_computes_the_same_where_no_weight_is_packed") else { return };

@@ -251,17 +251,45 @@ fn inputs_that_are_converted() {
     check_converted(&devices, &layer, input);
 }
 
-/// Whatever the magnitudes, the error of all ways that convert the input is that of TF32, in general kernels and in those that are compiled for the layer. On compute capability
-/// 9.0 there are such ways.
-fn check_converted<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>) {
-    let Some(device) = devices.first().filter(|device| device.architecture() == "sm_90a") else { return };
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+/// All ways that make `f16` numbers of the input, by general kernels and by those that are compiled for the layer. On compute capability 9.0 there are such, of either kind.
+fn ways_that_convert<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<Plan<D>> {
     let options = Options::default().algorithm(Algorithm::Tile).precision(Precision::Tf32);
     let ways =
         [false, true].map(|specialised| Plan::ways(device, layer, input, options.specialised(specialised)).unwrap());
     let plans: Vec<Plan<D>> =
         ways.into_iter().flatten().filter(|plan| plan.describe().contains(converted::CONVERTS)).collect();
-    assert!(!plans.is_empty(), "{layer:?}");
+    for way in converted::BOTH_WAYS {
+        assert!(plans.iter().any(|plan| plan.describe().contains(way)), "{way}, {layer:?}");
+    }
+    plans
+}
+
+/// A sample that is packed has a scale of its own, also where a tile has several samples.
+#[test]
+fn samples_do_not_depend_on_each_other() {
+    let devices = devices("samples_do_not_depend_on_each_other");
+    let Some(device) = devices.first().filter(|device| device.architecture() == "sm_90a") else { return };
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let (layer, input) = converted::samples();
+    let (mut x, w) = (whole_numbers(input, 3), whole_numbers(layer.weight_shape(), 4));
+    converted::scale_samples(&mut x);
+    let exact = oracle::forward(&layer.problem(input).unwrap(), x.as_slice(), w.as_slice(), None);
+    let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();
+    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+    let mut plans = ways_that_convert(device, &layer, input);
+    plans.retain(|plan| plan.describe().contains(converted::BOTH_WAYS[0]));
+    for plan in plans {
+        let output = computed(device, &stream, &plan, &x, &w, &no_bias);
+        let error = converted::error_of_samples(output.as_slice(), &exact, input.batch.unwrap());
+        assert!(error <= 5e-4, "{error:e}, {}", plan.describe());
+    }
+}
+
+/// Whatever the magnitudes, the error of all ways that convert the input is that of TF32.
+fn check_converted<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>) {
+    let Some(device) = devices.first().filter(|device| device.architecture() == "sm_90a") else { return };
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let plans = ways_that_convert(device, layer, input);
     let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();
     for exponent in converted::EXPONENTS {
         let (mut x, w) = (whole_numbers(input, 3), whole_numbers(layer.weight_shape(), 4));

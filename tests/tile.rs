@@ -391,11 +391,13 @@ fn ways<const D: usize>(
     plans.iter().map(check).collect()
 }
 
-/// Checks all ways that convert the input. There are some.
+/// Checks all ways that make `f16` numbers of the input, before or in the teams. There are some of either.
 fn check_converted<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<EmulatedPlan<D>> {
     let mut plans = EmulatedPlan::ways(layer, input, options(Precision::Tf32)).unwrap();
     plans.retain(|plan| plan.describe().contains(converted::CONVERTS));
-    assert!(!plans.is_empty(), "{layer:?}");
+    for way in converted::BOTH_WAYS {
+        assert!(plans.iter().any(|plan| plan.describe().contains(way)), "{way}, {layer:?}");
+    }
     plans.iter().for_each(|plan| check_plan(layer, plan, input));
     plans
 }
@@ -413,20 +415,61 @@ fn inputs_that_are_converted() {
 #[test]
 fn inputs_of_any_magnitude_are_converted() {
     let (layer, input) = converted::pictures().swap_remove(1);
-    let plan = check_converted(&layer, input).swap_remove(0);
+    let plans = check_converted(&layer, input);
+    let mut random = random_tensors();
+    for way in converted::BOTH_WAYS {
+        let plan = plans.iter().find(|plan| plan.describe().contains(way)).unwrap();
+        for exponent in converted::EXPONENTS {
+            let (mut x, mut w) = (random(input), random(layer.weight_shape()));
+            converted::scale_channels(&mut x, exponent);
+            w.as_mut_slice().iter_mut().for_each(|weight| *weight *= 2f32.powi(-exponent(0) / 2));
+            let actual = plan.forward(&x, &w, None).unwrap();
+            let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
+            let error = converted::error(actual.as_slice(), &exact);
+            assert!(error <= 5e-4, "{error:e}, {way}, channel 0 times 2^{}", exponent(0));
+        }
+    }
+}
+
+/// Tensors of numbers between -1/2 and 1/2.
+fn random_tensors() -> impl FnMut(Shape<2>) -> Tensor<f32, 2> {
     let mut rng = fastrand::Rng::with_seed(3);
-    let mut random = |shape: Shape<2>| {
+    move |shape| {
         let len = shape.checked_len().unwrap();
         Tensor::from_vec(shape, (0..len).map(|_| rng.f32() - 0.5).collect()).unwrap()
-    };
-    for exponent in converted::EXPONENTS {
-        let (mut x, mut w) = (random(input), random(layer.weight_shape()));
-        converted::scale_channels(&mut x, exponent);
-        w.as_mut_slice().iter_mut().for_each(|weight| *weight *= 2f32.powi(-exponent(0) / 2));
+    }
+}
+
+/// Sums are divided by both powers, also where their product is no number.
+#[test]
+fn results_may_be_as_small_as_numbers_are() {
+    let (layer, input) = converted::pictures().swap_remove(1);
+    let mut random = random_tensors();
+    let (mut x, mut w) = (random(input), random(layer.weight_shape()));
+    x.as_mut_slice().iter_mut().for_each(|value| *value *= 2f32.powi(-100));
+    w.as_mut_slice().iter_mut().for_each(|value| *value *= 2f32.powi(-20));
+    for plan in check_converted(&layer, input) {
         let actual = plan.forward(&x, &w, None).unwrap();
         let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
         let error = converted::error(actual.as_slice(), &exact);
-        assert!(error <= 5e-4, "{error:e}, channel 0 times 2^{}", exponent(0));
+        assert!(error <= 5e-4, "{error:e}, {}", plan.describe());
+    }
+}
+
+/// A sample that is packed has a scale of its own, also where a tile has several samples.
+#[test]
+fn samples_do_not_depend_on_each_other() {
+    let (layer, input) = converted::samples();
+    let mut random = random_tensors();
+    let (mut x, w) = (random(input), random(layer.weight_shape()));
+    converted::scale_samples(&mut x);
+    let mut plans = check_converted(&layer, input);
+    plans.retain(|plan| plan.describe().contains(converted::BOTH_WAYS[0]));
+    for plan in plans {
+        let actual = plan.forward(&x, &w, None).unwrap();
+        let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
+        let error = converted::error_of_samples(actual.as_slice(), &exact, input.batch.unwrap());
+        assert!(error <= 5e-4, "{error:e}, {}", plan.describe());
     }
 }
 
@@ -434,7 +477,7 @@ fn inputs_of_any_magnitude_are_converted() {
 #[test]
 fn the_largest_input_may_be_anywhere() {
     for (channels, extent) in [(32, [5, 9]), (20, [4, 7])] {
-        let layer = ConvTranspose::<2>::builder(channels, 8, [3, 3]).build().unwrap();
+        let layer = ConvTranspose::<2>::builder(channels, 57, [3, 3]).build().unwrap();
         let input = Shape::batched(1, channels, extent);
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
         for plan in check_converted(&layer, input) {
@@ -453,7 +496,7 @@ fn the_largest_input_may_be_anywhere() {
 /// An infinite element changes what it reaches, and nothing else.
 #[test]
 fn an_infinite_input_is_converted() {
-    let layer = ConvTranspose::<2>::builder(32, 24, [3, 5]).build().unwrap();
+    let layer = ConvTranspose::<2>::builder(32, 40, [3, 5]).build().unwrap();
     let input = Shape::batched(1, 32, [14, 32]);
     for plan in check_converted(&layer, input) {
         let mut x = Tensor::filled(input, 1.0f32).unwrap();

@@ -22,7 +22,7 @@ use super::{
     recipe::{Launch, Operands, Recipe},
     specialised::Specialised,
     tensor::DeviceTensor,
-    workspace::Workspace,
+    workspace::{Workspace, is_captured, with_memory_of_graph},
 };
 use crate::{Argument, ConvTranspose, Element, Error, Precision, Problem, Shape};
 
@@ -68,8 +68,8 @@ impl Options {
 
 /// A transposed convolution of known shapes on a GPU.
 ///
-/// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read it:
-/// [`device_bytes`](Self::device_bytes) in all. Forward calls need no other workspace.
+/// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read it, and for the input, if they read that in another form:
+/// [`device_bytes`](Self::device_bytes) in all. Forward calls need no other workspace. Where they need that, calls on different streams wait for each other on the GPU.
 #[derive(Debug)]
 pub struct Plan<const D: usize> {
     device: Device,
@@ -84,7 +84,7 @@ pub struct Plan<const D: usize> {
     tables: Vec<DeviceMemory<[u32; 4]>>,
     /// Their addresses.
     table_addresses: Vec<u64>,
-    /// Where `forward` packs its weight, if it has to.
+    /// Where `forward` packs its weight, and any call its input, if it has to.
     workspace: Option<Workspace>,
     /// Tells the packed weights of this plan from those of others.
     identity: Arc<()>,
@@ -151,7 +151,7 @@ impl<const D: usize> Plan<D> {
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
         let workspace = match recipe.packed_len {
             0 => None,
-            len => Some(Workspace::new(device, device.allocate(len)?)?),
+            weight => Some(Workspace::new(device, weight, recipe.input_len)?),
         };
         Ok(Self {
             device: device.clone(),
@@ -302,7 +302,8 @@ impl<const D: usize> Plan<D> {
 
     /// As [`forward`](Self::forward), with a weight that was packed before, on this stream or on one that this one waits for.
     ///
-    /// It enqueues the kernels of the layer and nothing else, so CUDA graphs can capture it.
+    /// It enqueues the kernels of the layer and nothing else but the order of their turns, so CUDA graphs can capture it. A graph has memory of its own for what the plan's
+    /// workspace is used for otherwise, so that it can run beside other calls.
     ///
     /// # Errors
     /// As [`forward`](Self::forward); [`CudaError::ForeignWeight`] if another plan packed the weight.
@@ -384,16 +385,21 @@ impl<const D: usize> Plan<D> {
             // SAFETY: the caller's promise.
             return unsafe { self.compute(stream, operands) };
         };
-        let enqueue = |packed_weight| {
-            let operands = Operands { packed_weight, ..*operands };
-            // SAFETY: the caller's promise, and the workspace is as large as the packed weight.
+        let enqueue = |packed_weight, packed_input| {
+            let operands = Operands { packed_weight, packed_input, ..*operands };
+            // SAFETY: the caller's promise, and the workspace is as large as the packed operands.
             unsafe {
                 self.pack(stream, &operands)?;
                 self.launch(stream, &self.recipe.launches, &self.kernels, &operands)
             }
         };
         // SAFETY: the caller's promise.
-        unsafe { workspace.in_turn(stream, enqueue)? };
+        unsafe {
+            if is_captured(stream)? {
+                return Err(CudaError::Captured.into());
+            }
+            workspace.in_turn(stream, enqueue)?;
+        }
         Ok(())
     }
 
@@ -406,13 +412,29 @@ impl<const D: usize> Plan<D> {
         unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands) }
     }
 
-    /// Launches the kernels that compute the output.
+    /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that captures them has memory of its own for the packed input.
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
     unsafe fn compute(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
+        let enqueue = |packed_input| {
+            let operands = Operands { packed_input, ..*operands };
+            // SAFETY: the caller's promise, and there is as much memory as the packed input takes.
+            unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, &operands) }
+        };
         // SAFETY: the caller's promise.
-        unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, operands)? };
+        unsafe {
+            match &self.workspace {
+                Some(workspace) if self.recipe.input_len > 0 => {
+                    if is_captured(stream)? {
+                        with_memory_of_graph(stream, self.recipe.input_len, enqueue)?;
+                    } else {
+                        workspace.in_turn(stream, |_, packed_input| enqueue(packed_input))?;
+                    }
+                }
+                _ => enqueue(0)?,
+            }
+        }
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Recipe {
     pub(super) tables: Vec<Table>,
     /// Elements of the packed weight; 0 if the kernels read the weight as it is.
     pub(super) packed_len: usize,
+    /// Words of the packed input; 0 if the kernels read the input as it is.
+    pub(super) input_len: usize,
     /// Pack the weight. Run whenever it has changed.
     pub(super) pack: Vec<Launch>,
     /// Says what was chosen, for people.
@@ -66,8 +68,10 @@ pub(super) enum Argument {
     Table(usize),
     /// Address of the input.
     Input,
+    /// Address of the packed input, which some launches write and others read.
+    PackedInput,
     /// The boxes of the input and of the output, described to the hardware; of no meaning if there are none.
-    TensorMaps([Option<Boxes>; 2]),
+    TensorMaps(Box<[Option<Boxes>; 2]>),
     /// Address of the weight.
     Weight,
     /// Address of the launch's part of the packed weight.
@@ -85,6 +89,8 @@ pub(super) struct Operands {
     pub(super) weight: u64,
     /// Zero if the kernels read the weight as it is.
     pub(super) packed_weight: u64,
+    /// Zero if the kernels read the input as it is.
+    pub(super) packed_input: u64,
     /// Zero if there is no bias.
     pub(super) bias: u64,
     pub(super) output: u64,
@@ -153,12 +159,14 @@ impl Launch {
     /// The descriptions of the boxes that the kernel copies of input and output, if it does.
     pub(super) fn tensor_maps(&self, operands: &Operands) -> Result<TensorMaps<2>, CudaError> {
         let boxes = self.arguments.iter().find_map(|argument| match argument {
-            Argument::TensorMaps(boxes) => Some(*boxes),
+            Argument::TensorMaps(boxes) => Some(**boxes),
             _ => None,
         });
         let [input, output] = boxes.unwrap_or_default();
         let encode = |boxes: Option<Boxes>, address| boxes.map_or(Ok(TensorMap::NONE), |boxes| boxes.encode(address));
-        Ok(TensorMaps([encode(input, operands.input)?, encode(output, operands.output)?]))
+        let reads_packed = self.arguments.iter().any(|argument| matches!(argument, Argument::PackedInput));
+        let address = if reads_packed { operands.packed_input } else { operands.input };
+        Ok(TensorMaps([encode(input, address)?, encode(output, operands.output)?]))
     }
 
     /// The operands of a call, with the launch's part of the packed weight.
@@ -181,6 +189,7 @@ impl Launch {
                 Argument::Value(bytes) => bytes.as_ptr(),
                 Argument::Table(number) => (&raw const tables[*number]).cast(),
                 Argument::Input => (&raw const operands.input).cast(),
+                Argument::PackedInput => (&raw const operands.packed_input).cast(),
                 Argument::TensorMaps(_) => (&raw const *maps).cast(),
                 Argument::Weight => (&raw const operands.weight).cast(),
                 Argument::PackedWeight => (&raw const operands.packed_weight).cast(),

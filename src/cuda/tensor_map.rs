@@ -25,17 +25,25 @@ pub(super) struct Boxes {
     boxed: [u32; 5],
     /// `CUtensorMapSwizzle`: how units of 16 bytes are exchanged in shared memory.
     swizzle: u32,
+    /// Bytes before the tensor, if it is the packed input: those of its header.
+    header: u64,
 }
 
 impl Boxes {
     /// The most elements of a box along each dimension.
     pub(super) const MOST: u32 = 256;
 
-    /// Boxes of the input: x, y, z, samples, channels. The first of `merged_axes`, y and z, are one with x. Rows, slices and channels that are
-    /// not must be multiples of four elements, and no extent zero.
-    pub(super) fn of_input(problem: &Problem<3>, merged_axes: u32, boxed: [u32; 5]) -> Self {
-        let [depth, height, width] = problem.axes().map(|axis| axis.input as u64);
-        let (batch, channels) = (problem.batch() as u64, problem.in_channels() as u64);
+    /// Boxes of an input of so many words along z, y and x, samples, and channels, behind a header: x, y, z, samples, channels. The first of `merged_axes`, y and z, are one with x. Rows, slices
+    /// and channels that are not must be multiples of four words, and no extent zero.
+    pub(super) fn of_input(
+        extents: [usize; 3],
+        [batch, channels]: [usize; 2],
+        header: usize,
+        merged_axes: u32,
+        boxed: [u32; 5],
+    ) -> Self {
+        let [depth, height, width] = extents.map(|extent| extent as u64);
+        let (batch, channels) = (batch as u64, channels as u64);
         let (slice, channel) = (width * height, width * height * depth);
         let ([x, y, z], [row, slice]) = match merged_axes {
             0 => ([width, height, depth], [width, slice]),
@@ -47,6 +55,7 @@ impl Boxes {
             strides: [row, slice, channel * channels, channel].map(|words| 4 * words),
             boxed,
             swizzle: 0,
+            header: 4 * header as u64,
         }
     }
 
@@ -64,16 +73,18 @@ impl Boxes {
             boxed: [words, 1, channels, 1, 1],
             // `CU_TENSOR_MAP_SWIZZLE_64B`, or that of 128 bytes.
             swizzle: words.ilog2() - 2,
+            header: 0,
         }
     }
 
-    /// The encoding for a tensor at an address; that of nothing if the address is not aligned as copies need it.
+    /// The encoding for a tensor at an address, or behind the header there; that of nothing if the address is not aligned as copies need it.
     pub(super) fn encode(&self, address: u64) -> Result<TensorMap, CudaError> {
         /// Aligned as the driver wants it.
         #[repr(C, align(64))]
         struct Encoded(TensorMap);
 
         let mut map = Encoded(TensorMap::NONE);
+        let address = address + self.header;
         if address.is_multiple_of(ALIGN) {
             // SAFETY: the map has the size and the alignment of the driver's type.
             let result = unsafe {
@@ -100,9 +111,7 @@ mod tests {
 
     #[test]
     fn boxes_of_an_input_may_merge_axes() {
-        let layer = ConvTranspose3d::builder(5, 2, [1, 1, 1]).build().unwrap();
-        let problem = layer.problem(Shape::batched(3, 5, [6, 7, 8])).unwrap();
-        let boxes = |merged_axes| Boxes::of_input(&problem, merged_axes, [8, 1, 1, 1, 8]);
+        let boxes = |merged_axes| Boxes::of_input([6, 7, 8], [3, 5], 4, merged_axes, [8, 1, 1, 1, 8]);
         let channel = 6 * 7 * 8 * 4;
         assert_eq!(boxes(0).extents, [8, 7, 6, 3, 5]);
         assert_eq!(boxes(0).strides, [8 * 4, 7 * 8 * 4, 5 * channel, channel]);
@@ -110,6 +119,7 @@ mod tests {
         assert_eq!(boxes(1).strides[1..], [7 * 8 * 4, 5 * channel, channel]);
         assert_eq!(boxes(2).extents, [6 * 7 * 8, 1, 1, 3, 5]);
         assert_eq!(boxes(2).strides[2..], [5 * channel, channel]);
+        assert_eq!(boxes(0).header, 16);
     }
 
     #[test]

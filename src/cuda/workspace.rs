@@ -1,8 +1,8 @@
-//! Memory of a plan that each forward call fills and reads, and so only one at a time.
+//! Memory of a plan that forward calls fill and read, and so only one at a time; or memory of a graph.
 
 use std::sync::{Mutex, PoisonError};
 
-use cust::{memory::DeviceBuffer, sys};
+use cust::sys;
 
 use super::{
     device::Device,
@@ -14,6 +14,8 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Workspace {
     memory: DeviceMemory<f32>,
+    /// Where the packed input begins, in words.
+    input_start: usize,
     /// What the last user has enqueued.
     last_use: Event,
     /// Held while a user enqueues its work.
@@ -32,43 +34,73 @@ unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
+/// Words that the packed input is aligned to: 256 bytes, as all device memory is.
+const ALIGN: usize = 64;
+
 impl Workspace {
-    pub(super) fn new(device: &Device, memory: DeviceBuffer<f32>) -> Result<Self, CudaError> {
+    /// Room for a packed weight and a packed input of so many words.
+    pub(super) fn new(device: &Device, weight: usize, input: usize) -> Result<Self, CudaError> {
+        let input_start = weight.next_multiple_of(ALIGN);
+        let memory = {
+            let _entered = device.enter()?;
+            device.allocate(if input > 0 { input_start + input } else { weight })?
+        };
         let memory = DeviceMemory::new(device.clone(), memory);
-        Ok(Self { memory, last_use: Event::new(device)?, turn: Mutex::new(()) })
+        Ok(Self { memory, input_start, last_use: Event::new(device)?, turn: Mutex::new(()) })
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.memory.buffer().len() * size_of::<f32>()
     }
 
-    /// Enqueues work on `stream` that uses the memory at the address that `enqueue` gets.
-    ///
-    /// # Errors
-    /// [`CudaError::Captured`] if a graph is being captured from the stream: the graph would run without waiting for its turn.
+    /// Enqueues work on `stream` that uses the memory at the addresses that `enqueue` gets: of the packed weight, and of the packed input.
     ///
     /// # Safety
-    /// The device's context is current, and the stream belongs to it.
+    /// The device's context is current, and the stream belongs to it, from which no graph is being captured: that would run without waiting for its turn.
     pub(super) unsafe fn in_turn(
         &self,
         stream: sys::CUstream,
-        enqueue: impl FnOnce(u64) -> Result<(), CudaError>,
+        enqueue: impl FnOnce(u64, u64) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
-        let mut capture = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the caller's stream; writes one value.
-        check("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream, &mut capture) })?;
-        if capture != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
-            return Err(CudaError::Captured);
-        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the event lives as long as the workspace; the caller vouches for the stream. An event that was never recorded
         // holds nobody up.
         check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, self.last_use.raw, 0) })?;
-        let enqueued = enqueue(self.memory.buffer().as_device_ptr().as_raw());
+        let weight = self.memory.buffer().as_device_ptr().as_raw();
+        let enqueued = enqueue(weight, weight + (self.input_start * size_of::<f32>()) as u64);
         // SAFETY: as above. Recorded after a failure too: some of the work may be on its way.
         let recorded = check("cuEventRecord", unsafe { sys::cuEventRecord(self.last_use.raw, stream) });
         enqueued.and(recorded)
     }
+}
+
+/// Whether a graph is being captured from a stream.
+///
+/// # Safety
+/// The stream's context is current.
+pub(super) unsafe fn is_captured(stream: sys::CUstream) -> Result<bool, CudaError> {
+    let mut capture = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the caller's stream; writes one value.
+    check("cuStreamIsCapturing", unsafe { sys::cuStreamIsCapturing(stream, &mut capture) })?;
+    Ok(capture != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Captures work from `stream` that uses so many words of memory at the address that `enqueue` gets. The graph has that memory as long as it runs: nothing else uses it, however many graphs there are.
+///
+/// # Safety
+/// As [`is_captured`], and the stream is.
+pub(super) unsafe fn with_memory_of_graph(
+    stream: sys::CUstream,
+    words: usize,
+    enqueue: impl FnOnce(u64) -> Result<(), CudaError>,
+) -> Result<(), CudaError> {
+    let mut address = 0;
+    // SAFETY: writes one address; while a stream is captured this is a node of the graph, as is that which frees the memory.
+    check("cuMemAllocAsync", unsafe { sys::cuMemAllocAsync(&mut address, words * size_of::<f32>(), stream) })?;
+    let enqueued = enqueue(address);
+    // SAFETY: as above, once; also after a failure, or the graph would keep it.
+    let freed = check("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(address, stream) });
+    enqueued.and(freed)
 }
 
 impl Event {

@@ -1,9 +1,12 @@
-//! Layers whose input may be converted to `f16` numbers when it is staged, and inputs of which these hold only some at a time.
+//! Layers whose input may become `f16` numbers, before tiles are computed or in the teams that do so, and inputs of which these hold only some at a time.
 
 use conv_transpose::{ConvTranspose, Shape, Tensor};
 
-/// Part of the description of a way to compute a layer that converts the input.
+/// Part of the description of a way to compute a layer that makes `f16` numbers of the input.
 pub const CONVERTS: &str = "_f16";
+
+/// Parts of the descriptions of the two ways to do so: of one that packs the input, and of one whose teams convert it.
+pub const BOTH_WAYS: [&str; 2] = ["pack_input", "_raw"];
 
 /// Pictures: whole tiles and others, in boxes and not, with one block of channels, several, and a last one that is not full; of several groups.
 pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
@@ -12,11 +15,11 @@ pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
         (layer.build().unwrap(), Shape::batched(2, channels[0], extent))
     };
     vec![
-        picture([32, 24], [3, 5], 1, [14, 32]),
+        picture([32, 40], [3, 5], 1, [14, 32]),
         picture([40, 40], [5, 7], 1, [9, 36]),
         picture([20, 70], [3, 7], 1, [13, 31]),
-        picture([5, 9], [4, 5], 1, [6, 9]),
-        picture([48, 32], [3, 5], 2, [10, 20]),
+        picture([5, 29], [4, 5], 1, [6, 9]),
+        picture([48, 72], [3, 5], 2, [10, 20]),
         picture([16, 40], [6, 5], 2, [8, 33]),
     ]
 }
@@ -34,6 +37,33 @@ pub fn scale_channels<const D: usize>(tensor: &mut Tensor<f32, D>, exponent: imp
     for (number, channel) in tensor.as_mut_slice().chunks_mut(plane).enumerate() {
         channel.iter_mut().for_each(|value| *value *= 2f32.powi(exponent(number % channels)));
     }
+}
+
+/// Few positions, so that tiles have several samples; an odd number of channels.
+pub fn samples() -> (ConvTranspose<2>, Shape<2>) {
+    let layer = ConvTranspose::<2>::builder(37, 60, [3, 3]).stride([1, 2]).build().unwrap();
+    (layer, Shape::batched(5, 37, [4, 6]))
+}
+
+/// Multiplies each sample by a power of two of its own.
+pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
+    for (number, sample) in chunks_of_samples(tensor).enumerate() {
+        let exponent = [0, -90, 70, -3, 18][number % 5];
+        sample.iter_mut().for_each(|value| *value *= 2f32.powi(exponent));
+    }
+}
+
+fn chunks_of_samples<const D: usize>(tensor: &mut Tensor<f32, D>) -> std::slice::ChunksMut<'_, f32> {
+    let batch = tensor.shape().batch.unwrap_or(1);
+    let len = tensor.as_slice().len() / batch;
+    tensor.as_mut_slice().chunks_mut(len)
+}
+
+/// The largest of the samples' relative L2 errors.
+pub fn error_of_samples(actual: &[f32], expected: &[f64], batch: usize) -> f64 {
+    let len = expected.len() / batch;
+    let errors = actual.chunks(len).zip(expected.chunks(len)).map(|(actual, expected)| error(actual, expected));
+    errors.fold(0.0, f64::max)
 }
 
 /// Exponents that rise and fall from channel to channel: within what is converted together, from part to part, and from stage to stage.

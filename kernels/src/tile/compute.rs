@@ -16,7 +16,7 @@ use super::{
 /// A chunk in shared memory.
 pub(super) struct Staged {
     pub(super) input: Fragment,
-    /// By what teams multiply the input if they convert it.
+    /// What makes `f16` factors of what was loaded.
     pub(super) scale: Scale,
     pub(super) weight: Weights,
 }
@@ -28,7 +28,13 @@ pub(super) struct Staged {
 /// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
 /// together.
 #[inline(always)]
-pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool>(
+pub(super) unsafe fn multiply_run<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const SPLIT: bool,
+    const F16: bool,
+    const CONVERT: bool,
+>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
@@ -40,7 +46,7 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
     unsafe {
         macro_rules! products {
             ($neighbours:literal, $taps:literal, $halved:expr) => {
-                run_products::<BLOCKS, SLOTS, SPLIT, F16, $neighbours, $taps, { $halved }>(
+                run_products::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, $neighbours, $taps, { $halved }>(
                     t,
                     accumulators,
                     staged,
@@ -65,8 +71,6 @@ pub(super) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize, const
             kind if is_kind(t, kind, Run::whole(1, 3)) => products!(1, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(2, 3)) => products!(2, 3, WHOLE),
             kind if is_kind(t, kind, Run::whole(3, 3)) => products!(3, 3, WHOLE),
-            // What follows leaves too few products for each input to be worth converting it when it is staged.
-            _ if F16 && !teams_convert(BLOCKS, SLOTS, F16) => cuda_std::trap(),
             kind if is_kind(t, kind, Run::whole(1, 4)) => joined_products!(1),
             kind if is_kind(t, kind, Run::whole(2, 4)) => joined_products!(2),
             kind if is_kind(t, kind, Run::whole(3, 4)) => joined_products!(3),
@@ -91,9 +95,8 @@ pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
 /// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what is loaded would stay in too many registers, or it takes longer than it
 /// spares.
 #[inline(always)]
-pub(super) fn loads_first<const BLOCKS: usize, const SLOTS: usize, const F16: bool>(t: &Tiling, run: &Run) -> bool {
-    let may_be = const { teams_convert(BLOCKS, SLOTS, F16) };
-    may_be && kind(t, run) < Run::whole(0, 0)
+pub(super) fn loads_first<const CONVERT: bool>(t: &Tiling, run: &Run) -> bool {
+    CONVERT && kind(t, run) < Run::whole(0, 0)
 }
 
 /// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
@@ -202,6 +205,7 @@ unsafe fn run_products<
     const SLOTS: usize,
     const SPLIT: bool,
     const F16: bool,
+    const CONVERT: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -212,17 +216,16 @@ unsafe fn run_products<
     run: &Run,
     meanwhile: &mut impl FnMut(),
 ) {
-    let batches = const { batches(SLOTS, SPLIT, teams_convert(BLOCKS, SLOTS, F16), NEIGHBOURS, TAPS, HALVED) };
+    let batches = const { batches(SLOTS, SPLIT, CONVERT, NEIGHBOURS, TAPS, HALVED) };
     let by_two =
-        const { goes_by_two(BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
+        const { goes_by_two(SLOTS, SPLIT, CONVERT, NEIGHBOURS, TAPS, HALVED) } && t.run_kinds & Run::SOME_ODD == 0;
     // Of no run the number of blocks is odd then: the loop ends.
     let mut block = 0;
     // SAFETY: the caller's promise; the conditions are the same for all lanes, which come here together.
     unsafe {
         loop {
-            let pending =
-                if by_two { 2 * batches - 1 } else { (batches - 1).min(const { most_pending(BLOCKS, SLOTS, F16) }) };
-            multiply_block::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
+            let pending = if by_two { 2 * batches - 1 } else { (batches - 1).min(1) };
+            multiply_block::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, NEIGHBOURS, TAPS, HALVED>(
                 t,
                 accumulators,
                 staged,
@@ -230,14 +233,14 @@ unsafe fn run_products<
                 block,
                 pending,
                 || {
-                    if const { HALVED != WHOLE && teams_convert(BLOCKS, SLOTS, F16) } && block == 0 {
+                    if const { HALVED != WHOLE && CONVERT } && block == 0 {
                         meanwhile()
                     }
                 },
             );
             block += 1;
             if by_two {
-                multiply_block::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
+                multiply_block::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, NEIGHBOURS, TAPS, HALVED>(
                     t,
                     accumulators,
                     staged,
@@ -255,26 +258,6 @@ unsafe fn run_products<
     }
 }
 
-/// The fewest batches of a block of channels after which products may be under way while the next block is loaded, if factors are `f16`: they are multiplied from the
-/// registers to which they were loaded, and those of the first two batches are loaded again before the next wait.
-const LEAST_BATCHES: usize = 4;
-
-/// How many batches may be under way while the factors of another one are made, where two are not made together. With as many sums as this there are not enough registers
-/// for the factors of two; but then a batch takes so long that the other team's fills the gap.
-const fn most_pending(blocks: usize, slots: usize, f16: bool) -> usize {
-    if f16 && has_many_sums(blocks, slots) && !teams_convert(blocks, slots, f16) { 0 } else { 1 }
-}
-
-/// Whether teams convert the input to `f16` when they load it: where they have so many sums that they cannot leave registers to those who would convert it when it is staged.
-pub(super) const fn teams_convert(blocks: usize, slots: usize, f16: bool) -> bool {
-    f16 && 4 * blocks * slots > 96
-}
-
-/// Whether a thread has so many sums that few registers are left for factors.
-pub(super) const fn has_many_sums(blocks: usize, slots: usize) -> bool {
-    4 * blocks * slots > 64
-}
-
 /// Whether input rows are multiplied one after the other, each for all slots that it contributes to, and not some of them together, each for its slot.
 const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
     split || taps > 1 || halved != WHOLE
@@ -282,37 +265,18 @@ const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
 
 /// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their own, and twice as many batches
 /// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
-const fn goes_by_two(
-    blocks: usize,
-    slots: usize,
-    split: bool,
-    f16: bool,
-    neighbours: usize,
-    taps: usize,
-    halved: usize,
-) -> bool {
+const fn goes_by_two(slots: usize, split: bool, convert: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
     const MOST_REGISTERS: usize = 32;
-    let teams_convert = teams_convert(blocks, slots, f16);
-    if f16 && !teams_convert {
-        return false;
-    }
-    let batches = batches(slots, split, teams_convert, neighbours, taps, halved);
-    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots, teams_convert) };
+    let batches = batches(slots, split, convert, neighbours, taps, halved);
+    let rows = if goes_row_by_row(split, taps, halved) { 1 } else { rows_of_batch(slots, convert) };
     let registers = if split { 8 } else { 4 * neighbours * rows };
     batches <= 2 && 2 * batches * registers <= MOST_REGISTERS
 }
 
 /// Batches of products of a block of channels.
-const fn batches(
-    slots: usize,
-    split: bool,
-    teams_convert: bool,
-    neighbours: usize,
-    taps: usize,
-    halved: usize,
-) -> usize {
+const fn batches(slots: usize, split: bool, convert: bool, neighbours: usize, taps: usize, halved: usize) -> usize {
     let batches = if !goes_row_by_row(split, taps, halved) {
-        slots / rows_of_batch(slots, teams_convert)
+        slots / rows_of_batch(slots, convert)
     } else if split {
         rows(slots, taps, halved) * neighbours
     } else {
@@ -324,8 +288,8 @@ const fn batches(
 
 /// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of the other are made. What teams convert has twice as many
 /// channels.
-const fn rows_of_batch(slots: usize, teams_convert: bool) -> usize {
-    if slots >= 4 && !teams_convert { 2 } else { 1 }
+const fn rows_of_batch(slots: usize, convert: bool) -> usize {
+    if slots >= 4 && !convert { 2 } else { 1 }
 }
 
 /// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are made.
@@ -338,6 +302,7 @@ unsafe fn multiply_block<
     const SLOTS: usize,
     const SPLIT: bool,
     const F16: bool,
+    const CONVERT: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -354,12 +319,6 @@ unsafe fn multiply_block<
     let slabs = slabs_before(HALVED, TAPS, NEIGHBOURS, 0);
     // SAFETY: the caller's promise.
     unsafe {
-        if const {
-            F16 && !teams_convert(BLOCKS, SLOTS, F16)
-                && batches(SLOTS, SPLIT, false, NEIGHBOURS, TAPS, HALVED) < LEAST_BATCHES
-        } {
-            accumulators.wait::<0>();
-        }
         // Found anew for each block, not kept in registers meanwhile.
         let number = hint::opaque(block);
         let staged = Staged {
@@ -368,7 +327,7 @@ unsafe fn multiply_block<
             ..*staged
         };
         if const { goes_row_by_row(SPLIT, TAPS, HALVED) } {
-            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, NEIGHBOURS, TAPS, HALVED>(
+            row_by_row::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, NEIGHBOURS, TAPS, HALVED>(
                 t,
                 accumulators,
                 &staged,
@@ -377,7 +336,7 @@ unsafe fn multiply_block<
                 meanwhile,
             );
         } else {
-            rows_together::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, accumulators, &staged, run, pending);
+            rows_together::<BLOCKS, SLOTS, F16, CONVERT, NEIGHBOURS>(t, accumulators, &staged, run, pending);
         }
         accumulators.fill();
         accumulators.wait_unless_specialised();
@@ -398,6 +357,7 @@ unsafe fn row_by_row<
     const SLOTS: usize,
     const SPLIT: bool,
     const F16: bool,
+    const CONVERT: bool,
     const NEIGHBOURS: usize,
     const TAPS: usize,
     const HALVED: usize,
@@ -419,10 +379,10 @@ unsafe fn row_by_row<
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
-        let mut next = [load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned); 2];
+        let mut next = [row.load::<NEIGHBOURS, CONVERT>(t, aligned); 2];
         if rows_ahead > 1 && count > 1 {
             row = row.shifted(row_step);
-            next[1] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned);
+            next[1] = row.load::<NEIGHBOURS, CONVERT>(t, aligned);
         }
         meanwhile();
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
@@ -430,12 +390,12 @@ unsafe fn row_by_row<
             next[0] = next[1];
             if ROW + rows_ahead < count {
                 row = row.shifted(row_step);
-                next[rows_ahead - 1] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &row, aligned);
+                next[rows_ahead - 1] = row.load::<NEIGHBOURS, CONVERT>(t, aligned);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
             let mut whole = [Factor::ZERO; 3];
             if !SPLIT {
-                whole = begin_batch(accumulators, ROW, pending, || factors::<BLOCKS, SLOTS, F16>(&fragments, &staged.scale));
+                whole = begin_batch(accumulators, ROW, pending, || Factor::whole::<F16, CONVERT>(&fragments, &staged.scale));
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = if SPLIT {
@@ -467,7 +427,13 @@ unsafe fn row_by_row<
 /// As [`multiply_run`], with such a block of the run.
 #[inline(always)]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
-unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool, const NEIGHBOURS: usize>(
+unsafe fn rows_together<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const F16: bool,
+    const CONVERT: bool,
+    const NEIGHBOURS: usize,
+>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     staged: &Staged,
@@ -477,14 +443,14 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool
     let slab_units = slab_bytes(8 * BLOCKS as u32, false) / 16;
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
-    let rows = const { rows_of_batch(SLOTS, teams_convert(BLOCKS, SLOTS, F16)) };
+    let rows = const { rows_of_batch(SLOTS, CONVERT) };
     // SAFETY: the caller's promise; there is a row for each slot.
     unsafe {
         let load_rows = |first: usize| {
             let mut fragments = [Loaded::default(); 2];
             unrolled!(ROW in 0..2, at most 2 => {
                 if ROW < rows {
-                    fragments[ROW] = load_row::<BLOCKS, SLOTS, F16, NEIGHBOURS>(t, &staged.input.shifted((first + ROW) as u32 * t.row_step), aligned);
+                    fragments[ROW] = staged.input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS, CONVERT>(t, aligned);
                 }
             });
             fragments
@@ -496,7 +462,7 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool
                 if FIRST + rows < SLOTS {
                     next = load_rows(FIRST + rows);
                 }
-                let whole = || fragments.each_ref().map(|loaded| factors::<BLOCKS, SLOTS, F16>(loaded, &staged.scale));
+                let whole = || fragments.each_ref().map(|loaded| Factor::whole::<F16, CONVERT>(loaded, &staged.scale));
                 let factors = begin_batch(accumulators, FIRST / rows, pending, whole);
                 unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                     let slab = staged.weight.add(NEIGHBOUR as u32 * slab_units);
@@ -511,36 +477,6 @@ unsafe fn rows_together<const BLOCKS: usize, const SLOTS: usize, const F16: bool
                 accumulators.end_batch();
             }
         });
-    }
-}
-
-/// Loads what neighbouring taps need of an input row.
-///
-/// # Safety
-/// As [`Fragment::load`].
-#[inline(always)]
-unsafe fn load_row<const BLOCKS: usize, const SLOTS: usize, const F16: bool, const NEIGHBOURS: usize>(
-    t: &Tiling,
-    row: &Fragment,
-    aligned: bool,
-) -> Loaded {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if const { teams_convert(BLOCKS, SLOTS, F16) } {
-            row.load::<NEIGHBOURS, true>(t, aligned)
-        } else {
-            row.load::<NEIGHBOURS, false>(t, aligned)
-        }
-    }
-}
-
-/// The factors that tensor cores take of it, not split.
-#[inline(always)]
-fn factors<const BLOCKS: usize, const SLOTS: usize, const F16: bool>(loaded: &Loaded, scale: &Scale) -> [Factor; 3] {
-    if const { teams_convert(BLOCKS, SLOTS, F16) } {
-        Factor::whole::<F16, true>(loaded, scale)
-    } else {
-        Factor::whole::<F16, false>(loaded, scale)
     }
 }
 

@@ -5,8 +5,10 @@
 //! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel. Channels that are four
 //! apart become a pair.
 
+#[cfg(not(cuda_arch = "sm_90a"))]
+use cuda_std::hint;
 use cuda_std::{
-    half, hint,
+    half,
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
@@ -31,11 +33,9 @@ impl Fragment {
     /// The fragment at the beginning of the staged input.
     #[inline(always)]
     pub(super) fn new(t: &Tiling) -> Self {
-        let lane = warp::lane_id();
-        let position = thread::thread_idx_x() / 32 * 16 + lane / 4 * 2;
-        let [first, second] = [position, position + 1].map(|position| position_offset(t, position));
+        let [first, second] = [position(), position() + 1].map(|position| position_offset(t, position));
         let start = dynamic_shared_mem::<u8>().add(t.input_start).address();
-        let place = start + 4 * (lane % 4 * t.channel_words + first);
+        let place = start + 4 * (warp::lane_id() % 4 * t.channel_words + first);
         Self { place, second: second.wrapping_sub(first) }
     }
 
@@ -86,7 +86,7 @@ impl Fragment {
         aligned: bool,
     ) -> Loaded {
         let load = |number: u32| {
-            let place = self.place.wrapping_add(number * t.half_block_bytes);
+            let place = self.place.wrapping_add(number * 16 * t.channel_words);
             // SAFETY: the caller's promise.
             unsafe { load_at::<NEIGHBOURS>(place, self.second, aligned) }
         };
@@ -120,6 +120,12 @@ unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: boo
 /// What a lane loads: up to four words of channels `t`, `t + 4`, and, if teams convert, `t + 8` and `t + 12`, which are zero otherwise.
 pub(super) type Loaded = [[f32; 4]; 4];
 
+/// The first position of this lane in its tile. The second one follows.
+#[inline(always)]
+pub(super) fn position() -> u32 {
+    thread::thread_idx_x() / 32 * 16 + warp::lane_id() / 4 * 2
+}
+
 /// Where a position of the tile begins in a staged channel, in words. Rows without a position take that of row 0.
 #[inline(always)]
 fn position_offset(t: &Tiling, row: u32) -> u32 {
@@ -144,18 +150,20 @@ impl Factor {
     /// All zero.
     pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
 
-    /// The fragments that begin with each of the words that were loaded, not split: rounded; or as they are if they are `F16`; or made that, if teams `CONVERT`. What
-    /// is `F16` already is copied to registers of its own, because those that were loaded are loaded again while the product is under way; if the compiler knew that they are copies,
-    /// it would make them again for every single product.
+    /// The fragments that begin with each of the words that were loaded, not split: rounded; or made again if they are `F16`, of what teams `CONVERT`, or of what is packed.
     #[inline(always)]
     pub(super) fn whole<const F16: bool, const CONVERT: bool>(loaded: &Loaded, scale: &Scale) -> [Self; 3] {
-        let copied = |word: f32| f32::from_bits(hint::opaque(word.to_bits()));
         let loaded = if CONVERT { packed(loaded, scale) } else { [loaded[0], loaded[1]] };
         let [a, b, c] = [words::<0>(&loaded), words::<1>(&loaded), words::<2>(&loaded)];
+        let again = &scale.again;
         let larges = if CONVERT {
-            [a, b.map(|word| scale.again(word)), c]
+            [a, b.map(|word| again.word::<0>(word)), c]
         } else if F16 {
-            [a, b, c].map(|words| words.map(copied))
+            [
+                a.map(|word| again.word::<0>(word)),
+                b.map(|word| again.word::<1>(word)),
+                c.map(|word| again.word::<0>(word)),
+            ]
         } else {
             [a.map(round_to_tf32::<0>), b.map(round_to_tf32::<1>), c.map(round_to_tf32::<0>)]
         };

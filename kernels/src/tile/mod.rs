@@ -22,8 +22,8 @@
 //!
 //! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
-//! every now and then. Where TF32 is precise enough, factors are rounded to it, or to `f16` numbers, which have as many bits of fraction and are multiplied twice as fast: scaled
-//! to what these hold (`scale`), weights when they are packed, inputs when they are staged (`stage/convert.rs`), or by the teams (`stage/measure.rs`).
+//! every now and then. Where TF32 is precise enough, factors are rounded to it; or to `f16` numbers, which have as many bits of fraction and are multiplied twice as fast: then weight and
+//! input are packed before, two channels in a word (`pack`, `pack_input`), and scaled to what these hold (`scale`); or teams convert the input when they load it, and others `measure` it for that.
 //!
 //! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise
 //! repeatable: the order of all additions is fixed.
@@ -32,6 +32,8 @@ mod compute;
 mod fragment;
 mod multiply;
 mod pack;
+#[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+mod pack_input;
 mod parameters;
 mod partners;
 mod place;
@@ -45,20 +47,23 @@ mod unrolled;
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, has_many_sums, loads_first, may_join_rows, multiply_run, teams_convert};
+use compute::{PackedRun, Staged, loads_first, may_join_rows, multiply_run};
 use fragment::Fragment;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
-use multiply::{Accumulators, Shares, Sums, Weights};
+use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
+#[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+pub use pack_input::*;
 pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
     Tiling,
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{Place, Upcoming, job_of_last_round, next_job};
+use ring::Ring;
 pub use ring::{CONTROL_BYTES, MOST_RING_SLOTS};
-use ring::{Ring, weight_exponent};
+use rounding::Again;
 use scale::{Exponent, Scale, power_of_two};
 use stage::Operands;
 pub use store::{LINE_BYTES, SECTOR_WORDS};
@@ -91,15 +96,6 @@ const STORE: u32 = 1;
 /// Rows of a table that a line of the cache has.
 const ROWS_OF_LINE: u32 = 128 / 16;
 
-/// How a kernel shares out its registers.
-const fn shares(blocks: usize, slots: usize, f16: bool) -> Shares {
-    match (f16, has_many_sums(blocks, slots)) {
-        _ if !f16 || teams_convert(blocks, slots, f16) => Shares::Copying,
-        (_, false) => Shares::ConvertingForFewSums,
-        (_, true) => Shares::Converting,
-    }
-}
-
 /// Bytes of a staged slab: eight words for each column, or twice as many.
 pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
     tile_columns * 8 * 4 * if split { 2 } else { 1 }
@@ -111,31 +107,37 @@ pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
 /// # Safety
 /// As the kernels that `tile_kernel` makes.
 #[inline(always)]
-unsafe fn tile<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const ORDINARY: bool>(
+unsafe fn tile<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const SPLIT: bool,
+    const F16: bool,
+    const CONVERT: bool,
+    const ORDINARY: bool,
+>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
     output: *mut f32,
 ) {
-    // What follows in the stream and need not wait writes elsewhere.
-    #[cfg(cuda_arch = "sm_90a")]
-    cuda_std::grid::launch_dependents();
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         prefetch_tables(t, operands.tables);
-        let convert_arrivals = if F16 { Some(stage::INPUT_PRODUCERS) } else { None };
-        Ring::set_up(t, stage::fetch_arrivals(t, operands), convert_arrivals);
-        if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
-            multiply::take_registers(shares(BLOCKS, SLOTS, F16));
-            consume::<BLOCKS, SLOTS, SPLIT, F16, ORDINARY>(t, operands, bias, output);
-        } else {
-            multiply::give_registers(shares(BLOCKS, SLOTS, F16));
-            let slab_bytes = slab_bytes(8 * BLOCKS as u32, SPLIT);
-            if const { F16 && !teams_convert(BLOCKS, SLOTS, F16) } {
-                stage::produce::<F16, true, ORDINARY>(t, operands, slab_bytes);
-            } else {
-                stage::produce::<F16, false, ORDINARY>(t, operands, slab_bytes);
+        Ring::set_up(t, stage::fetch_arrivals(t, operands), if CONVERT { Some(stage::INPUT_PRODUCERS) } else { None });
+        #[cfg(cuda_arch = "sm_90a")]
+        {
+            if F16 && !CONVERT && t.awaits_input != 0 {
+                cuda_std::grid::await_prerequisites();
             }
+            // What follows in the stream and need not wait writes elsewhere, and may read what has been waited for here.
+            cuda_std::grid::launch_dependents();
+        }
+        if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
+            multiply::take_registers();
+            consume::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, ORDINARY>(t, operands, bias, output);
+        } else {
+            multiply::give_registers();
+            stage::produce::<F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
         }
     }
 }
@@ -152,6 +154,17 @@ unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
         // SAFETY: the caller's promise: there is such a row.
         unsafe { mem::prefetch(tables.add(row as usize)) };
     }
+}
+
+/// A zero that the compiler does not know to be one: what is beside the first chunk.
+///
+/// # Safety
+/// The tables are those that the tiling describes.
+#[inline(always)]
+unsafe fn zero_of_tables(t: &Tiling, tables: *const [u32; 4]) -> u32 {
+    // SAFETY: the caller's promise.
+    let chunk: Chunk = bytemuck::cast(unsafe { mem::load_readonly(tables.add(t.first_chunk_row as usize)) });
+    chunk.padding[0]
 }
 
 /// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for some things; who compiles it for one knows
@@ -183,7 +196,14 @@ fn is_specialised() -> bool {
 /// # Safety
 /// As the kernels; all threads of the team come here together, once the rings are set up.
 #[inline(always)]
-unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const ORDINARY: bool>(
+unsafe fn consume<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const SPLIT: bool,
+    const F16: bool,
+    const CONVERT: bool,
+    const ORDINARY: bool,
+>(
     t: &Tiling,
     operands: &Operands,
     bias: *const f32,
@@ -193,6 +213,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
+        let scale = Scale::one(Again::with(if F16 { zero_of_tables(t, operands.tables) } else { 0 }));
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
         let mut round = 0;
@@ -218,16 +239,16 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
             let mut sums = Sums::ZERO;
             let mut number = first_run;
             let mut has_used_weights = false;
-            let (mut exponent, mut scale) = (Exponent::NONE, Scale::NONE);
+            let (mut exponent, mut scale) = (Exponent::NONE, scale);
             for stages_left in (0..if has_product { t.stages } else { 0 }).rev() {
                 inputs.await_full();
-                if F16 {
+                if CONVERT {
                     let now = Exponent::from_bits(inputs.exponent().load());
                     if now != exponent && !accumulators.are_empty() {
                         accumulators.wait::<0>();
-                        accumulators.scale(power_of_two(now.minus(exponent)));
+                        accumulators.scale([power_of_two(now.minus(exponent)); 2]);
                     }
-                    (exponent, scale) = (now, Scale::new(now));
+                    (exponent, scale) = (now, scale.with(now));
                 }
                 let input = fragment.shifted(inputs.slot() * t.input_bytes);
                 let mut begins_chunk = true;
@@ -244,7 +265,7 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                             weights.await_full();
                         }
                     };
-                    if !loads_first::<BLOCKS, SLOTS, F16>(t, &run) {
+                    if !loads_first::<CONVERT>(t, &run) {
                         look_ahead();
                     }
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
@@ -253,7 +274,13 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                         ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
                     } else {
                         let staged = Staged { input, scale, weight: Weights::at(weight) };
-                        multiply_run::<BLOCKS, SLOTS, SPLIT, F16>(t, &mut accumulators, &staged, &run, look_ahead);
+                        multiply_run::<BLOCKS, SLOTS, SPLIT, F16, CONVERT>(
+                            t,
+                            &mut accumulators,
+                            &staged,
+                            &run,
+                            look_ahead,
+                        );
                     }
                     // As long as products of a chunk are under way, it is not left.
                     if begins_chunk && has_used_weights {
@@ -275,19 +302,25 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
                 inputs.leave();
                 inputs.advance();
             }
+            // Found again, not kept in registers meanwhile.
+            let target = target(job_of_last_round(t, hint::opaque(round)));
+            let inverses = match F16 && has_product {
+                true => scale::inverses::<CONVERT>(t, operands, target.place.sample, exponent),
+                false => [[1.0; 2]; 2],
+            };
             accumulators.wait::<0>();
             if has_used_weights {
                 weights.before().leave();
             }
-            // Found again, not kept in registers meanwhile.
-            let target = target(job_of_last_round(t, hint::opaque(round)));
             if SPLIT {
                 partners::store_sums(&target, &mut sums, has_product);
             } else {
-                // The weight's exponent is there when an input is.
                 if F16 && has_product {
-                    let of_products = exponent.plus(Exponent::from_bits(weight_exponent().load()));
-                    accumulators.scale(power_of_two(Exponent::NONE.minus(of_products)));
+                    let [most, rest] = inverses;
+                    accumulators.scale(most);
+                    if rest != [1.0; 2] {
+                        accumulators.scale(rest);
+                    }
                 }
                 partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
@@ -305,12 +338,12 @@ unsafe fn consume<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, co
 
 /// Makes the kernel of a number of columns and slots, in one precision, for tensor cores or `ordinary` ones.
 macro_rules! tile_kernel {
-    ($name:ident, $columns:literal, $slots:literal, $split:literal, $f16:literal, $ordinary:literal) => {
+    ($name:ident, $columns:literal, $slots:literal, $split:literal, $f16:literal, $convert:literal, $ordinary:literal) => {
         /// Computes a transposed convolution, tile by tile.
         ///
         /// # Safety
         /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
-        /// problem's shapes, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
+        /// problem's shapes, or `input` to the packed input, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
         /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, the first of the `maps` describes it,
         /// and boxes of a stage, in the order x, y, z, samples, channels, the merged axes as one with x. If it has boxed words and the output is aligned so, the second one
         /// describes that, and boxes of so many words in all channels of a tile: x, rows, channels of a group, groups, samples. Blocks have
@@ -333,12 +366,13 @@ macro_rules! tile_kernel {
             unsafe {
                 let operands = Operands {
                     tables,
-                    input,
+                    header: input,
+                    input: input.wrapping_add(tiling.input_header as usize),
                     #[cfg(cuda_arch = "sm_90a")]
                     maps: cuda_std::tensor_map_parameter!($name, 3, maps),
                     weight,
                 };
-                tile::<{ $columns / 8 }, $slots, $split, $f16, $ordinary>(&tiling, &operands, bias, output);
+                tile::<{ $columns / 8 }, $slots, $split, $f16, $convert, $ordinary>(&tiling, &operands, bias, output);
             }
         }
     };
@@ -352,24 +386,24 @@ macro_rules! tile_kernels {
         ordinary { $($ordinary:ident: $ordinary_columns:literal, $ordinary_slots:literal;)+ }
         everywhere { $($name:ident: $columns:literal, $slots:literal, $split:literal;)+ }
         large { $($large:ident: $large_columns:literal, $large_slots:literal, $large_split:literal;)+ }
-        f16 { $($f16:ident: $f16_columns:literal, $f16_slots:literal;)+ }
+        f16 { $($f16:ident: $f16_columns:literal, $f16_slots:literal, $convert:literal;)+ }
     ) => {
         $(
             #[cfg(any(cuda_arch = "sm_70", feature = "emulator"))]
-            tile_kernel!($ordinary, $ordinary_columns, $ordinary_slots, false, false, true);
+            tile_kernel!($ordinary, $ordinary_columns, $ordinary_slots, false, false, false, true);
         )+
 
         $(
             #[cfg(any(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")), feature = "emulator"))]
-            tile_kernel!($name, $columns, $slots, $split, false, false);
+            tile_kernel!($name, $columns, $slots, $split, false, false, false);
         )+
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod large {
             use super::*;
 
-            $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false, false);)+
-            $(tile_kernel!($f16, $f16_columns, $f16_slots, false, true, false);)+
+            $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false, false, false);)+
+            $(tile_kernel!($f16, $f16_columns, $f16_slots, false, true, $convert, false);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -383,6 +417,7 @@ macro_rules! tile_kernels {
                 slots: $ordinary_slots,
                 split: false,
                 f16: false,
+                teams_convert: false,
                 ordinary: true,
                 large: false,
             },)+
@@ -392,6 +427,7 @@ macro_rules! tile_kernels {
                 slots: $slots,
                 split: $split,
                 f16: false,
+                teams_convert: false,
                 ordinary: false,
                 large: false,
             },)+
@@ -401,6 +437,7 @@ macro_rules! tile_kernels {
                 slots: $large_slots,
                 split: $large_split,
                 f16: false,
+                teams_convert: false,
                 ordinary: false,
                 large: true,
             },)+
@@ -410,6 +447,7 @@ macro_rules! tile_kernels {
                 slots: $f16_slots,
                 split: false,
                 f16: true,
+                teams_convert: $convert,
                 ordinary: false,
                 large: true,
             },)+
@@ -428,8 +466,10 @@ pub struct Variant {
     pub slots: u32,
     /// Whether factors are split in two, for single precision.
     pub split: bool,
-    /// Whether they become `f16` numbers. Such a kernel joins no rows.
+    /// Whether they are `f16` numbers. Such a kernel joins no rows.
     pub f16: bool,
+    /// Whether the input is made `f16` by the teams when they load it, 16 channels at a time; otherwise it is packed before.
+    pub teams_convert: bool,
     /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
     pub ordinary: bool,
     /// Whether it exists for compute capability 9.0 only.
@@ -442,14 +482,9 @@ impl Variant {
         !self.ordinary && !self.f16 && may_join_rows(self.columns as usize / 8, self.slots as usize)
     }
 
-    /// Whether the input is converted to `f16` when it is staged, for runs of several taps along the axis of rows, and what is left of them.
-    pub const fn converts_when_staged(&self) -> bool {
-        self.f16 && !self.teams_convert()
-    }
-
-    /// Whether teams convert it to `f16` when they load it: 16 channels at a time.
-    pub const fn teams_convert(&self) -> bool {
-        teams_convert(self.columns as usize / 8, self.slots as usize, self.f16)
+    /// Whether it reads the packed input.
+    pub const fn reads_packed(&self) -> bool {
+        self.f16 && !self.teams_convert
     }
 
     /// Whether blocks may be partners, where there are clusters.
@@ -497,13 +532,20 @@ tile_kernels! {
         tile_128x1_f32: 128, 1, true;
     }
     f16 {
-        tile_16x4_f16: 16, 4;
-        tile_24x4_f16: 24, 4;
-        tile_32x2_f16: 32, 2;
-        tile_32x4_f16: 32, 4;
-        tile_48x4_f16: 48, 4;
-        tile_64x2_f16: 64, 2;
-        tile_64x4_f16: 64, 4;
-        tile_128x2_f16: 128, 2;
+        tile_16x4_f16: 16, 4, false;
+        tile_24x4_f16: 24, 4, false;
+        tile_24x8_f16: 24, 8, false;
+        tile_32x1_f16: 32, 1, false;
+        tile_32x2_f16: 32, 2, false;
+        tile_32x4_f16: 32, 4, false;
+        tile_32x4_f16_raw: 32, 4, true;
+        tile_48x4_f16: 48, 4, false;
+        tile_64x1_f16: 64, 1, false;
+        tile_64x2_f16: 64, 2, false;
+        tile_64x4_f16: 64, 4, false;
+        tile_64x4_f16_raw: 64, 4, true;
+        tile_128x1_f16: 128, 1, false;
+        tile_128x2_f16: 128, 2, false;
+        tile_128x2_f16_raw: 128, 2, true;
     }
 }

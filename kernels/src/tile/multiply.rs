@@ -19,35 +19,18 @@ pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 
 use super::unrolled::unrolled;
 
-/// How registers are shared out among teams and producers: two times the former and the latter are three times 168, with which the block was launched. To ask
+/// Gives this thread the registers that the producers give up: two times what teams have and once what those have is three times 168, with which the block was launched. To ask
 /// for more would be to wait for ever.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shares {
-    /// Producers only start copies.
-    Copying,
-    /// They also convert.
-    Converting,
-    /// And threads of teams have few sums.
-    ConvertingForFewSums,
-}
-
-/// Gives this thread the registers that the producers give up.
 ///
 /// # Safety
 /// All threads of the warp group come here together, once.
 #[inline(always)]
-pub(super) unsafe fn take_registers(shares: Shares) {
+pub(super) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        match shares {
-            Shares::Copying => cuda_std::thread::set_registers_more::<232>(),
-            Shares::Converting => cuda_std::thread::set_registers_more::<216>(),
-            Shares::ConvertingForFewSums => cuda_std::thread::set_registers_more::<208>(),
-        }
-    }
-    #[cfg(not(cuda_arch = "sm_90a"))]
-    let _ = shares;
+        cuda_std::thread::set_registers_more::<232>()
+    };
 }
 
 /// Gives up registers that producers do not need.
@@ -55,18 +38,12 @@ pub(super) unsafe fn take_registers(shares: Shares) {
 /// # Safety
 /// As [`take_registers`].
 #[inline(always)]
-pub(super) unsafe fn give_registers(shares: Shares) {
+pub(super) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
-        match shares {
-            Shares::Copying => cuda_std::thread::set_registers_fewer::<40>(),
-            Shares::Converting => cuda_std::thread::set_registers_fewer::<72>(),
-            Shares::ConvertingForFewSums => cuda_std::thread::set_registers_fewer::<88>(),
-        }
-    }
-    #[cfg(not(cuda_arch = "sm_90a"))]
-    let _ = shares;
+        cuda_std::thread::set_registers_fewer::<40>()
+    };
 }
 
 /// A matrix product that is complete.

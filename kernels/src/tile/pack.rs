@@ -178,10 +178,9 @@ unsafe fn weight_at(
     let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
     let (pair, distance) = (word / 32 * 4 + word % 4, packing.pair_distance);
     let first = (pair & (distance - 1)) + (pair >> distance.trailing_zeros()) * 2 * distance;
-    let place = first + distance * channel;
-    let in_channel = stage * packing.stage_channels + entry.channel + place;
+    let in_channel = stage * packing.stage_channels + entry.channel + first + distance * channel;
     let out_channel = tile * packing.tile_channels + tile_channel;
-    let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels && place < packing.block_channels;
+    let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
     if !exists || in_channel >= packing.in_per_group || out_channel >= packing.out_per_group {
         return 0.0;
     }

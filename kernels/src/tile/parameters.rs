@@ -118,7 +118,7 @@ pub struct Tiling {
     pub close_channels: u32,
     /// Blocks of eight columns that are used.
     pub used_blocks: u32,
-    /// Channels of a stage, a multiple of 8.
+    /// Channels of a stage, a multiple of 8; words that it has of each position.
     pub stage_channels: u32,
     /// Stages: these channels, divided.
     pub stages: u32,
@@ -211,20 +211,10 @@ pub struct Tiling {
     pub products_start: u32,
     /// Rows of the table.
     pub table_rows: u32,
-    /// Fours of neighbouring words of a staged channel, which are converted together.
-    pub fours: Divisor,
-    /// Channels that are fetched together: those of a stage, or, if they are converted when they are staged, an even number that divides these.
-    pub part_channels: u32,
-    /// Times that so many channels are fetched for a stage: once if nothing is converted.
-    pub stage_parts: u32,
-    /// How often so many channels are kept until they are converted: 0 if nothing is; slots of the ring of inputs, if they are measured.
-    pub raw_ring: u32,
-    /// Bytes of so many channels.
-    pub raw_bytes: u32,
-    /// Where in shared memory those are kept.
-    pub raw_start: u32,
-    /// From what a lane multiplies first of a block to what it multiplies second, and so on, in bytes: nowhere, if a block has no second half.
-    pub half_block_bytes: u32,
+    /// Words before the first element of a packed input: its header, which begins with the exponents of the samples. Otherwise 0.
+    pub input_header: u32,
+    /// Whether the grid may begin while its input is being packed.
+    pub awaits_input: u32,
 }
 
 impl Tiling {
@@ -388,16 +378,12 @@ pub struct Packing {
     pub out_per_group: u32,
     /// Channels of a stage.
     pub stage_channels: u32,
-    /// Input channels of a slab: as many as its words have, or half of them.
-    pub block_channels: u32,
     /// Kernel elements.
     pub taps: u32,
     /// Output channels of a tile.
     pub tile_channels: u32,
     /// Words of all slabs together, below 2^31.
     pub words: u32,
-    /// Zero.
-    pub padding: u32,
 }
 
 /// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output channels of the tile.

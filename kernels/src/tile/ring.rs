@@ -1,7 +1,7 @@
 //! Rings: shared memory that producers fill and teams empty, slot by slot, with a barrier for either.
 //!
-//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant. Inputs that are converted have a ring
-//! of their own before that, which needs no barriers for empty slots: those who fill it also empty it. Of inputs that are measured, its barriers say that a slot has been fetched.
+//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant. Inputs that are measured have barriers that say that a slot has been
+//! fetched; full it is when it has been measured.
 
 use cuda_std::{
     hint,
@@ -18,17 +18,14 @@ pub const MOST_RING_SLOTS: u32 = 8;
 /// The number of the barrier of the first weights: behind full and empty ones of inputs and weights.
 const FIRST_WEIGHTS: u32 = 4 * MOST_RING_SLOTS;
 
-/// The first barrier of raw inputs.
-const RAW: u32 = FIRST_WEIGHTS + 1;
+/// The first barrier of inputs that have been fetched.
+const FETCHED: u32 = FIRST_WEIGHTS + 1;
 
 /// Where in shared memory the exponents of the inputs are, in bytes: behind the barriers.
-const EXPONENTS_START: u32 = (RAW + MOST_RING_SLOTS) * 8;
+const EXPONENTS_START: u32 = (FETCHED + MOST_RING_SLOTS) * 8;
 
-/// Where the exponent of the weight is.
-const WEIGHT_EXPONENT: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
-
-/// Where the largest values are that the warps found which convert or measure, four words for each slot.
-const LARGEST_START: u32 = WEIGHT_EXPONENT + 4;
+/// Where the largest values are that the warps found which measure, four words for each slot.
+const LARGEST_START: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
 
 /// Bytes of shared memory that all of this takes, at its beginning.
 pub const CONTROL_BYTES: u32 = LARGEST_START + MOST_RING_SLOTS * 4 * 4;
@@ -63,26 +60,20 @@ impl Ring {
         Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
     }
 
-    /// The ring of inputs that have to be converted, at its beginning.
-    #[inline(always)]
-    pub(super) fn raw(t: &Tiling) -> Self {
-        Self { first: RAW, slots: t.raw_ring, slot: 0, parity: 0 }
-    }
-
-    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is converted or measured when so
-    /// many have, if anything is.
+    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is measured when so many have, if
+    /// anything is.
     ///
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
     #[inline(always)]
-    pub(super) unsafe fn set_up(t: &Tiling, fetch_arrivals: u32, convert_arrivals: Option<u32>) {
+    pub(super) unsafe fn set_up(t: &Tiling, fetch_arrivals: u32, measure_arrivals: Option<u32>) {
         // One lane of each warp: lanes would take turns, some 80 cycles each.
         let thread = hint::opaque(thread::thread_idx_x());
         if thread.is_multiple_of(32) {
             let mut slot = thread / 32;
             while slot < t.input_ring + t.weight_ring {
                 let (ring, slot_of_ring, arrivals) = if slot < t.input_ring {
-                    (Self::inputs(t), slot, convert_arrivals.unwrap_or(fetch_arrivals))
+                    (Self::inputs(t), slot, measure_arrivals.unwrap_or(fetch_arrivals))
                 } else {
                     (Self::weights(t), slot - t.input_ring, WEIGHT_ARRIVALS)
                 };
@@ -95,9 +86,9 @@ impl Ring {
                 slot += WARPS;
             }
             let mut slot = thread / 32;
-            while convert_arrivals.is_some() && slot < t.raw_ring {
+            while measure_arrivals.is_some() && slot < t.input_ring {
                 // SAFETY: as above.
-                unsafe { Self { slot, ..Self::raw(t) }.full().init(fetch_arrivals) };
+                unsafe { Self { slot, ..Self::inputs(t) }.fetched().init(fetch_arrivals) };
                 slot += WARPS;
             }
         }
@@ -128,10 +119,10 @@ impl Ring {
         barrier(self.first + MOST_RING_SLOTS + self.slot)
     }
 
-    /// The barrier that says that a slot of inputs has been fetched, before it is measured: that of the same slot in the ring of raw inputs.
+    /// The barrier that says that a slot of inputs has been fetched, before it is measured.
     #[inline(always)]
     pub(super) fn fetched(&self) -> Mbarrier {
-        barrier(RAW + self.slot)
+        barrier(FETCHED + self.slot)
     }
 
     /// Waits until the slot has been fetched.
@@ -184,13 +175,13 @@ impl Ring {
         unsafe { arrive_as_warp(self.empty()) };
     }
 
-    /// The exponent of the power of two by which the input in the slot was, or is to be, multiplied, if it becomes `f16`.
+    /// The exponent of the power of two by which the input in the slot is to be multiplied, if teams make `f16` of it.
     #[inline(always)]
     pub(super) fn exponent(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
-    /// Where each warp that converts or measures leaves the largest value that it found in the slot.
+    /// Where each warp that measures leaves the largest value that it found in the slot.
     #[inline(always)]
     pub(super) fn largest_values(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(LARGEST_START / 4 + self.slot * 4)
@@ -250,12 +241,6 @@ unsafe fn arrive_as_warp(barrier: Mbarrier) {
             barrier.arrive();
         }
     }
-}
-
-/// The exponent of the weight, for one thread.
-#[inline(always)]
-pub(super) fn weight_exponent() -> SharedPtr<u32> {
-    dynamic_shared_mem::<u32>().add(WEIGHT_EXPONENT / 4)
 }
 
 /// A barrier by its number.

@@ -3,6 +3,8 @@
 //! A word that a lane has loaded is part of the fragments of neighbouring taps, which occupy registers of their own. Computed alike for each
 //! of them, the compiler would compute its value once and copy it, again for every single product. So there are two copies of either
 //! function, `COPY` 0 and 1, that differ in what the hardware ignores: neighbouring fragments take different ones.
+//!
+//! What is `f16` already needs no rounding, but registers of its own: those that were loaded are loaded again while the product is under way.
 
 /// The bits that the hardware reads.
 const TF32_BITS: u32 = 0xffff_e000;
@@ -17,6 +19,27 @@ const TF32_BITS: u32 = 0xffff_e000;
 pub(super) fn round_to_tf32<const COPY: u32>(value: f32) -> f32 {
     const FACTOR: f32 = 1.0 + 1.0 / 3072.0;
     value * f32::from_bits(FACTOR.to_bits() + COPY)
+}
+
+/// Makes the same word again, in a register that the compiler does not know to be a copy: it would leave that out, or make it once more for every product.
+#[derive(Clone, Copy)]
+pub(super) struct Again {
+    zero: u32,
+}
+
+impl Again {
+    /// With a zero that comes from memory.
+    #[inline(always)]
+    pub(super) fn with(zero: u32) -> Self {
+        Self { zero }
+    }
+
+    /// The same word.
+    #[inline(always)]
+    pub(super) fn word<const COPY: u32>(&self, word: f32) -> f32 {
+        let bits = word.to_bits();
+        f32::from_bits(if COPY == 0 { bits | self.zero } else { bits ^ self.zero })
+    }
 }
 
 /// A value as the sum of two that TF32 holds: the second one has what the first one cuts off, except for the last two bits or so. In the

@@ -1,16 +1,17 @@
 //! Scale: the powers of two by which inputs and weights are multiplied before they become `f16`, and sums after that.
 //!
 //! An exponent follows from the largest finite magnitude among some values. Weights have one, which is found when they are packed: some blocks leave
-//! the largest value that they find in the header of the packed weight. Inputs have one for each stage, see `stage/convert.rs` and `stage/measure.rs`.
+//! the largest value that they find in the header of the packed weight. Packed inputs have one for each sample, see `pack_input.rs`; others one for each stage, see `stage/measure.rs`.
 
-use cuda_std::{hint, mem, warp};
+use cuda_std::{mem, warp};
 
-use super::pack::WEIGHT_HEADER;
+use super::{fragment::position, pack::WEIGHT_HEADER, parameters::Tiling, rounding::Again, stage::Operands};
+use crate::index::Index;
 
 /// Values below this power of two are small enough: `f16` holds those below `2^16`, less half a unit in the last place.
 const ABOVE: i32 = 15;
 
-/// The largest value of a job is to be no less than half of this power of two: `f16` has all bits of values from `2^-14` on, and multiples of `2^-24` below.
+/// The largest value of a job or a sample is to be no less than half of this power of two: `f16` has all bits of values from `2^-14` on, and multiples of `2^-24` below.
 const BELOW: i32 = 2;
 
 /// Below which power of two an exponent brings the largest value.
@@ -42,8 +43,15 @@ impl Exponent {
 
     /// The exponent for values of which the largest finite magnitude has these bits.
     #[inline(always)]
-    pub(super) fn of_largest(bits: u32) -> Self {
+    fn of_largest(bits: u32) -> Self {
         Self { exponent: (BEST - power_above(bits)).clamp(RANGE.0, RANGE.1), is_free: false }
+    }
+
+    /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
+    #[inline(always)]
+    pub(super) fn of_sample(bits: u32) -> Self {
+        let is_right = bits == 0 || (BELOW..=ABOVE).contains(&(power_above(bits) + BEST));
+        if is_right { Self::START } else { Self::of_largest(bits) }
     }
 
     /// The exponent that its bits say, without its sign.
@@ -64,18 +72,16 @@ impl Exponent {
         self.is_free = true;
     }
 
-    /// Takes further values into account, of which the largest finite magnitude has these bits. Whether that changes the exponent: because they would be too
+    /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be too
     /// large otherwise, or too small, if they are the first ones.
     #[inline(always)]
-    pub(super) fn adjust(&mut self, largest: u32) -> bool {
+    pub(super) fn adjust(&mut self, largest: u32) {
         let power = power_above(largest) + self.exponent;
         let is_small = self.is_free && largest > 0 && power < BELOW && self.exponent < RANGE.1;
         self.is_free &= largest == 0;
-        let changes = power > ABOVE || is_small;
-        if changes {
+        if power > ABOVE || is_small {
             *self = Self::of_largest(largest);
         }
-        changes
     }
 
     /// The exponent of the quotient of two powers, or of the number that comes closest.
@@ -84,10 +90,12 @@ impl Exponent {
         Self { exponent: (self.exponent - other.exponent).clamp(RANGE.0, RANGE.1), is_free: false }
     }
 
-    /// The exponent of the product of two powers, which may not be a number itself.
+    /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the second one is one if the first one can be all of it.
     #[inline(always)]
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self { exponent: self.exponent + other.exponent, is_free: false }
+    fn inverse_with(self, other: Self) -> [f32; 2] {
+        let exponent = -self.exponent - other.exponent;
+        let first = exponent.clamp(RANGE.0, RANGE.1);
+        [first, exponent - first].map(|exponent| power_of_two(Self { exponent, is_free: false }))
     }
 }
 
@@ -103,34 +111,31 @@ pub(super) fn power_of_two(exponent: Exponent) -> f32 {
     f32::from_bits(((127 + exponent.exponent) as u32) << 23)
 }
 
-/// The power of two by which inputs are multiplied, if teams do that.
+/// What makes `f16` factors of words that were loaded.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
+    /// The power of two by which inputs are multiplied, if teams do that.
     power: f32,
-    /// No bits, which the compiler does not know.
-    none: u32,
+    pub(super) again: Again,
 }
 
 impl Scale {
     /// One.
-    pub(super) const NONE: Self = Self { power: 1.0, none: 0 };
-
     #[inline(always)]
-    pub(super) fn new(exponent: Exponent) -> Self {
-        // Exponents are between -127 and 127.
-        Self { power: power_of_two(exponent), none: hint::opaque((exponent.exponent + 128) as u32) >> 8 }
+    pub(super) fn one(again: Again) -> Self {
+        Self { power: 1.0, again }
+    }
+
+    /// Another power of two.
+    #[inline(always)]
+    pub(super) fn with(self, exponent: Exponent) -> Self {
+        Self { power: power_of_two(exponent), ..self }
     }
 
     /// A value, scaled.
     #[inline(always)]
     pub(super) fn of(&self, value: f32) -> f32 {
         value * self.power
-    }
-
-    /// The same word, computed anew: see `rounding.rs`.
-    #[inline(always)]
-    pub(super) fn again(&self, word: f32) -> f32 {
-        f32::from_bits(word.to_bits() | self.none)
     }
 }
 
@@ -147,4 +152,41 @@ pub(super) unsafe fn of_weight(header: *const f32) -> Exponent {
         let largest = mem::load_readonly(header.cast::<[u32; EACH as usize]>().add(warp::lane_id() as usize));
         Exponent::of_largest(warp::warp_reduce_max(u32::MAX, largest.into_iter().fold(0, u32::max)))
     }
+}
+
+/// By what a thread multiplies the sums of its two positions, one after the other: of a packed input, in a tile whose first sample is given; or of one that was converted with that
+/// exponent.
+///
+/// # Safety
+/// The headers of both operands are complete; all lanes of the warp come here together.
+#[inline(always)]
+pub(super) unsafe fn inverses<const CONVERT: bool>(
+    t: &Tiling,
+    operands: &Operands,
+    sample: u32,
+    exponent: Exponent,
+) -> [[f32; 2]; 2] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let of_weight = of_weight(operands.weight);
+        let exponent_of = |position: u32| {
+            if CONVERT {
+                return exponent;
+            }
+            let sample = sample + if t.tile[0] > 1 { sample_of(t, position) } else { 0 };
+            let bits = mem::load_readonly(operands.header.cast::<u32>().wrapping_add(sample.min(t.batch - 1) as usize));
+            Exponent::from_bits(bits)
+        };
+        let [[a, b], [c, d]] =
+            [position(), position() + 1].map(|position| exponent_of(position).inverse_with(of_weight));
+        [[a, c], [b, d]]
+    }
+}
+
+/// The sample of a tile that one of its positions is in.
+#[inline(always)]
+fn sample_of(t: &Tiling, position: u32) -> u32 {
+    let (line, _) = position.divide(t.box_x);
+    let (slice, _) = line.divide(t.box_y);
+    slice.divide(t.box_z).0
 }

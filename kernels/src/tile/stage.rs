@@ -1,8 +1,7 @@
 //! Staging, by the producers: asynchronous copies of input and packed weight into rings of shared memory.
 //!
-//! One warp stages weights, the others the input: as it is; or they fetch it as it is and `convert` it to `f16` numbers, or only `measure` it for teams that do that.
+//! One warp stages weights, the others the input: they only fetch it, or also `measure` it for teams that convert it.
 
-mod convert;
 mod inputs;
 mod measure;
 #[cfg(not(cuda_arch = "sm_90a"))]
@@ -35,6 +34,8 @@ const WEIGHT_PRODUCERS: u32 = 32;
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
     pub(super) tables: *const [u32; 4],
+    /// Of a packed input: its header.
+    pub(super) header: *const f32,
     pub(super) input: *const f32,
     #[cfg(cuda_arch = "sm_90a")]
     pub(super) maps: *const async_copy::TensorMap,
@@ -58,7 +59,7 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[inline(always)]
-pub(super) unsafe fn produce<const F16: bool, const CONVERTS: bool, const ORDINARY: bool>(
+pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     slab_bytes: u32,
@@ -67,9 +68,7 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERTS: bool, const ORDINA
     unsafe {
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS + WEIGHT_PRODUCERS {
             produce_weights::<F16, ORDINARY>(t, operands, slab_bytes);
-        } else if CONVERTS {
-            convert::produce_inputs(t, operands);
-        } else if F16 {
+        } else if CONVERT {
             measure::produce_inputs(t, operands);
         } else {
             produce_inputs::<ORDINARY>(t, operands);
@@ -83,7 +82,7 @@ fn producer() -> u32 {
     hint::opaque(thread::thread_idx_x()) - TEAMS * TEAM_THREADS - WEIGHT_PRODUCERS
 }
 
-/// Stages the input of all jobs as it is, stage by stage.
+/// Stages the input of all jobs, stage by stage.
 ///
 /// # Safety
 /// As [`produce`]; all threads that stage the input come here.

@@ -103,8 +103,11 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
     #[inline(always)]
-    pub(crate) unsafe fn scale(&mut self, factor: f32) {
-        self.0.as_flattened_mut().as_flattened_mut().iter_mut().for_each(|sum| *sum *= factor);
+    pub(crate) unsafe fn scale(&mut self, [first, second]: [f32; 2]) {
+        for [a, b, c, d] in self.0.as_flattened_mut() {
+            (*a, *b) = (*a * first, *b * first);
+            (*c, *d) = (*c * second, *d * second);
+        }
     }
 
     /// Nothing: products are complete when they are made.

@@ -191,19 +191,20 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// All products have been waited for.
     #[inline(always)]
-    pub(crate) unsafe fn scale(&mut self, factor: f32) {
+    pub(crate) unsafe fn scale(&mut self, [first, second]: [f32; 2]) {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 // SAFETY: the registers were declared by `new`, and no product is under way.
                 unsafe {
                     asm!(
-                        "mul.f32 sum{slot}_{block}_0, sum{slot}_{block}_0, {factor};",
-                        "mul.f32 sum{slot}_{block}_1, sum{slot}_{block}_1, {factor};",
-                        "mul.f32 sum{slot}_{block}_2, sum{slot}_{block}_2, {factor};",
-                        "mul.f32 sum{slot}_{block}_3, sum{slot}_{block}_3, {factor};",
+                        "mul.f32 sum{slot}_{block}_0, sum{slot}_{block}_0, {first};",
+                        "mul.f32 sum{slot}_{block}_1, sum{slot}_{block}_1, {first};",
+                        "mul.f32 sum{slot}_{block}_2, sum{slot}_{block}_2, {second};",
+                        "mul.f32 sum{slot}_{block}_3, sum{slot}_{block}_3, {second};",
                         slot = const SLOT,
                         block = const BLOCK,
-                        factor = in(reg32) factor,
+                        first = in(reg32) first,
+                        second = in(reg32) second,
                         options(nostack, preserves_flags)
                     );
                 }

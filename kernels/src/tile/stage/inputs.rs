@@ -1,4 +1,4 @@
-//! Inputs: what is fetched of the input, job after job, some channels at a time, by whoever asks for the next ones.
+//! Inputs: what is fetched of the input, job after job, a stage at a time. Below, a word of all positions is called a channel: if it is packed, it has two.
 //!
 //! A tile's input is a box with its halo, the same box for every channel. On compute capability 9.0, where all rows are aligned to 16 bytes, one thread
 //! starts the copy of all of it. Elsewhere threads copy elements: where each one lies is looked up once per job, in a table in shared memory.
@@ -107,8 +107,8 @@ impl<'a> Inputs<'a> {
                 }
             }
         }
-        self.channel += self.t.part_channels;
-        self.channels_left -= self.t.part_channels;
+        self.channel += self.t.stage_channels;
+        self.channels_left -= self.t.stage_channels;
     }
 
     /// Starts to copy a box.
@@ -164,7 +164,7 @@ impl<'a> Inputs<'a> {
             let mut from = input.wrapping_add(offset as usize);
             let mut to = target.add(copy * 4 * t.copy_words).address();
             let mut channel = 0;
-            while channel < t.part_channels {
+            while channel < t.stage_channels {
                 for next in 0..TOGETHER {
                     let exists = inside && channel + next < channels;
                     // SAFETY: the caller's promise; an element that exists lies within the input.

@@ -1,8 +1,8 @@
-//! Measuring: the threads that stage the input look for its largest values, before teams make `f16` numbers of it. With as many accumulators as some kernels have, no registers are
-//! left for threads that convert; and what is staged as it is takes twice the shared memory, but need not be written again.
+//! Measuring: the threads that stage the input look for its largest values, before teams make `f16` numbers of it. That spares layers with a large input the time that packing it takes.
 //!
-//! The scale is as in `convert`: a power of two, which the largest values of a stage decide, kept as long as values fit. Teams multiply what they load by the power that they find beside
-//! a stage, and adjust their sums when it is another one than before.
+//! The scale is a power of two, which the largest values of a stage decide, kept as long as values fit. Teams multiply what they load by the power that they find beside
+//! a stage, and adjust their sums when it is another one than before. Of values that are less than `2^-15` of the largest ones in a tile, `f16` may have fewer bits: they are rounded to a multiple
+//! of less than `2^-24` of these. Infinities and not-a-numbers stay what they are, and decide nothing.
 
 use cuda_std::{
     hint,
@@ -12,12 +12,7 @@ use cuda_std::{
 };
 
 use super::{INPUT_PRODUCERS, Inputs, Operands, await_first_weights, comes_in_boxes, producer};
-use crate::tile::{
-    parameters::Tiling,
-    ring::{Ring, weight_exponent},
-    scale::{self, Exponent},
-    unrolled::unrolled,
-};
+use crate::tile::{parameters::Tiling, ring::Ring, scale::Exponent, unrolled::unrolled};
 
 /// Warps that measure: all that stage the input.
 const WARPS: u32 = INPUT_PRODUCERS / 32;
@@ -45,10 +40,6 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
         if !comes_in_boxes(t, operands) {
             clear_padding(t);
             sync();
-        }
-        let of_weight = scale::of_weight(operands.weight);
-        if producer() == 0 {
-            weight_exponent().store(of_weight.bits());
         }
         loop {
             let is_last = !inputs.seek();
@@ -160,7 +151,7 @@ unsafe fn clear_padding(t: &Tiling) {
 /// # Safety
 /// All threads that stage the input come here together, and did so at least once since they were here for this slot.
 #[inline(always)]
-pub(super) unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
+unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
     // Each slot's own: it is written again when all threads have come together once more.
     let places = ring.largest_values();
     // SAFETY: the caller's promise.
@@ -179,7 +170,7 @@ pub(super) unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
 /// # Safety
 /// They all come here.
 #[inline(always)]
-pub(super) unsafe fn sync() {
+unsafe fn sync() {
     // SAFETY: the caller's promise.
     unsafe { thread::sync_named(MEASURED, INPUT_PRODUCERS) };
 }

@@ -13,10 +13,11 @@ use super::{
     cost::{cost, slabs_along},
     fill,
     groups::{Group, groups, reaches},
+    input::Input,
     layout::{AxisGroups, Cut, Layout},
     leads::{leads, phases},
     regions::Region,
-    tables::{Tables, ranges},
+    tables::Tables,
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -44,9 +45,11 @@ pub(super) struct Part {
 /// A layout, and what it is estimated to take.
 pub(super) type Candidate = (f64, Layout);
 
-/// The cheapest layout for a region of a task, or why there is none.
-pub(super) fn cheapest(task: &Task, region: Region) -> Result<Part, Unsupported> {
-    candidates(task, Some(region))?.iter().find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
+/// The cheapest layout for a region of a task, one that reads the packed input only if it `may`; or why there is none.
+pub(super) fn cheapest(task: &Task, region: Region, may_read_packed: bool) -> Result<Part, Unsupported> {
+    let candidates = candidates(task, Some(region))?;
+    let mut allowed = candidates.iter().filter(|(_, layout)| may_read_packed || !layout.cut.variant.reads_packed());
+    allowed.find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
 /// Of each lead that is not much dearer than another one, the cheapest of the `candidates` that fits, the cheapest of all first.
@@ -62,13 +65,14 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is converted when it is staged, or by teams, whose rows are joined, or lie apart, with a lead, or without one, if none of these
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with a lead, or without one, if none of these
 /// is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 6] = [
-        |layout| layout.cut.variant.converts_when_staged(),
-        |layout| layout.cut.variant.teams_convert(),
+    let kinds: [fn(&Layout) -> bool; 7] = [
+        |layout| layout.cut.variant.reads_packed(),
+        |layout| layout.cut.variant.teams_convert,
+        |layout| !layout.cut.variant.f16,
         |layout| layout.cut.joined_rows > 1,
         |layout| layout.cut.has_rows_apart(),
         |layout| layout.region.lead != [0; 3],
@@ -140,25 +144,22 @@ fn halves_differ(layout: &Layout) -> bool {
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
-/// The fewest taps for which converting the input when it is staged is worth it: with three by three it takes as long as it saves, or longer.
-const LEAST_TAPS_TO_CONVERT: usize = 12;
+/// The fewest products of each input element for which packing it can be worth it: with half of the time for these, others take longer to pack.
+const LEAST_PRODUCTS_TO_PACK: usize = 512;
+
+/// Whether there are enough products for each input to think of packing it.
+fn is_worth_packing(problem: &Problem<3>) -> bool {
+    let taps: usize = problem.axes().iter().map(|axis| axis.kernel).product();
+    problem.out_channels_per_group() * taps >= LEAST_PRODUCTS_TO_PACK
+}
 
 /// The fewest taps for which it is worth it that teams convert the input: with fewer they wait for those who measure it.
 const LEAST_TAPS_FOR_TEAMS: usize = 3;
 
-/// Whether there are enough products for each input to convert it, if it is to be; when it is staged, where runs take several taps along the axis of rows. Kernels that do so know no
-/// runs of halves or joined rows.
+/// Whether there are enough products for each input that teams convert it, if they are to.
 fn is_worth_converting(layout: &Layout) -> bool {
-    let Cut { variant, row_axis, halves, joined_rows, one_behind_the_other, .. } = layout.cut;
-    let take_several = |group: &Group| ranges(layout, row_axis, group).iter().any(|taps| taps.len() > 1);
-    let may_convert = || !one_behind_the_other && halves == 1 && joined_rows == 1;
     let most = |axis: usize| layout.groups[axis].iter().map(|group| group.taps).max().unwrap_or(0);
-    let taps = || most(0) * most(1) * most(2);
-    if variant.teams_convert() {
-        return taps() >= LEAST_TAPS_FOR_TEAMS;
-    }
-    let are_worth_it = || taps() >= LEAST_TAPS_TO_CONVERT && layout.groups[row_axis].iter().any(take_several);
-    !variant.f16 || may_convert() && are_worth_it()
+    !layout.cut.variant.teams_convert || most(0) * most(1) * most(2) >= LEAST_TAPS_FOR_TEAMS
 }
 
 /// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
@@ -252,7 +253,8 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let positions = region.extents.map(|extent| extent as usize);
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
-    for variant in variants(task.precision, &task.target) {
+    let may_be_packed = is_worth_packing(problem) && Input::can_be_packed(problem);
+    for variant in variants(task.precision, &task.target).filter(|variant| !variant.reads_packed() || may_be_packed) {
         for ColumnUse { phases: column_phases, halves, close, joined_along } in
             column_uses(variant, problem, phases, region)
         {
@@ -270,14 +272,11 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         one_behind_the_other: row_axis == 2,
                         joined_rows,
                         extents,
-                        block_channels: LEAST_BLOCK_CHANNELS,
                         stage_blocks: 1,
                         partners: 1,
                         may_copy_boxes: task.target.large_tiles,
                     };
-                    let cuts_of_region = with_slots(problem, cut)
-                        .flat_map(|cut| with_blocks(problem, cut))
-                        .flat_map(|cut| with_partners(task, *region, cut));
+                    let cuts_of_region = with_slots(problem, cut).flat_map(|cut| with_partners(task, *region, cut));
                     cuts.extend(cuts_of_region.flat_map(|cut| with_stages(task, cut)));
                 }
             }
@@ -295,21 +294,6 @@ fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     [cut].into_iter().chain(may_be_apart.then_some(apart))
 }
 
-/// The fewest input channels that are multiplied together.
-const LEAST_BLOCK_CHANNELS: u32 = 8;
-
-/// A cut with so many channels in a block as tensor cores multiply together; and with half of these, where channels of the next group, which are not zero, would be
-/// in a block otherwise, or where a group has no more.
-fn with_blocks(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
-    let channels = problem.in_channels_per_group();
-    let all = if cut.variant.f16 { 2 * LEAST_BLOCK_CHANNELS } else { LEAST_BLOCK_CHANNELS };
-    let converts = cut.variant.converts_when_staged();
-    let are_many = !converts || channels > LEAST_BLOCK_CHANNELS as usize;
-    let leave_some = converts && !channels.is_multiple_of(all as usize) && problem.groups() > 1;
-    let half = (!are_many || leave_some).then_some(LEAST_BLOCK_CHANNELS);
-    are_many.then_some(all).into_iter().chain(half).map(move |block_channels| Cut { block_channels, ..cut })
-}
-
 /// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can
 /// be. Where a problem is divided into regions, these fill the device together.
 fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
@@ -318,7 +302,7 @@ fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = 
     let rows = positions * problem.batch() as u128 * problem.groups() as u128;
     let tiles = rows.div_ceil(u128::from(tile::ROWS * cut.rows()));
     let numbers = (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
-        let share = cut.block_channels as usize * partners as usize;
+        let share = cut.block_channels() as usize * partners as usize;
         let has_blocks = problem.in_channels_per_group().is_multiple_of(share);
         let are_few = tiles <= u128::from(target.most_jobs_of(partners));
         partners == 1 || region.is_whole() && cut.variant.has_partners() && has_blocks && are_few
@@ -328,7 +312,7 @@ fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = 
 
 /// A cut with each number of channels that a stage may have.
 fn with_stages(task: &Task, cut: Cut) -> impl Iterator<Item = Cut> {
-    let blocks = cut.in_channels(&task.problem).div_ceil(cut.block_channels as usize) as u32;
+    let blocks = cut.in_channels(&task.problem).div_ceil(cut.block_channels() as usize) as u32;
     let stage_blocks = [1, 2, 4].into_iter().filter(move |&stage_blocks| stage_blocks == 1 || stage_blocks <= blocks);
     stage_blocks.map(move |stage_blocks| Cut { stage_blocks, ..cut })
 }

@@ -37,6 +37,15 @@ const OVERLAP_LOSS: f64 = 0.3;
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
 const LATENCY: f64 = 6000.0;
 
+/// Cycles that it takes at least to pack the input: two grids.
+const PACK_LATENCY: f64 = 6000.0;
+
+/// Bytes per cycle that are packed, of the input and of what becomes of it: fewer than memory delivers, because the model takes all else for slower than it is.
+const PACK_BYTES: f64 = 1500.0;
+
+/// How much longer kernels that read a packed input take than the model says.
+const PACKED: f64 = 1.1;
+
 /// Cycles from the request of an input or a weight to its arrival.
 const FETCH_LATENCY: f64 = 1000.0;
 
@@ -45,15 +54,6 @@ const SERIAL_ISSUE: f64 = 2.0;
 
 /// Cycles from one instruction of a warp that fetches to the next.
 const FETCH_ISSUE: f64 = 5.0;
-
-/// Words that a thread converts together, four of either of two channels.
-const WORDS_TOGETHER: f64 = 8.0;
-
-/// Instructions for these.
-const CONVERT_INSTRUCTIONS: f64 = 32.0;
-
-/// Instructions for each part of the input that is converted, besides.
-const PART_INSTRUCTIONS: f64 = 40.0;
 
 /// Instructions for four words that a thread measures.
 const MEASURE_INSTRUCTIONS: f64 = 7.0;
@@ -64,17 +64,14 @@ const STAGE_INSTRUCTIONS: f64 = 120.0;
 /// Cycles until those who measure a stage know its largest value.
 const MEASURE_LATENCY: f64 = 1500.0;
 
-/// Threads that convert or measure.
-const CONVERTING_THREADS: f64 = 96.0;
+/// Threads that measure.
+const MEASURING_THREADS: f64 = 96.0;
 
-/// How much longer kernels that convert the input when it is staged take than the model says.
-const CONVERTED: f64 = 1.08;
+/// Cycles from one instruction of a warp that measures to the next.
+const MEASURE_ISSUE: f64 = 2.5;
 
-/// The same if teams convert it: as much as the model may be wrong there.
-const CONVERTED_BY_TEAMS: f64 = 1.15;
-
-/// Cycles from one instruction of a warp that converts or measures to the next.
-const CONVERT_ISSUE: f64 = 2.5;
+/// How much longer kernels take whose teams convert the input: as much as the model may be wrong there.
+const CONVERTED_BY_TEAMS: f64 = 1.09;
 
 /// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
 const WITHOUT_BOXES: f64 = 1.1;
@@ -224,8 +221,8 @@ fn row_bytes(words: f64, alignment: u32) -> f64 {
 }
 
 /// Requests for a row of so many words of a box. Those of rows that begin anywhere are cut at both ends.
-fn requests(problem: &Problem<3>, words: f64) -> f64 {
-    let are_aligned = problem.axes()[2].input.is_multiple_of(REQUEST_WORDS);
+fn requests(layout: &Layout, words: f64) -> f64 {
+    let are_aligned = layout.input.extents[2].is_multiple_of(REQUEST_WORDS);
     words / REQUEST_WORDS as f64 + if are_aligned { 1.0 } else { 3.0 }
 }
 
@@ -289,32 +286,26 @@ impl Store {
     }
 }
 
-/// What it takes to convert the input of a stage, or to measure it.
-struct Conversion {
+/// What it takes to measure the input of a stage, if that is done.
+struct Measured {
     /// Instructions of each warp that does so.
     instructions: f64,
-    /// Bytes that are loaded from shared memory and stored there.
+    /// Cycles until the result is known, besides.
+    latency: f64,
+    /// Bytes that are loaded from shared memory.
     bytes: f64,
 }
 
-impl Conversion {
+impl Measured {
     fn new(layout: &Layout) -> Self {
-        let variant = layout.cut.variant;
-        if !variant.f16 {
-            return Self { instructions: 0.0, bytes: 0.0 };
+        if !layout.cut.variant.teams_convert {
+            return Self { instructions: 0.0, latency: 0.0, bytes: 0.0 };
         }
-        let words = f64::from(layout.copies() * layout.copy_words * layout.cut.stage_channels());
-        if variant.teams_convert() {
-            return Self {
-                instructions: words / 4.0 / CONVERTING_THREADS * MEASURE_INSTRUCTIONS + STAGE_INSTRUCTIONS,
-                bytes: words * 4.0,
-            };
-        }
-        let parts = f64::from(layout.stage_parts());
+        let words = f64::from(layout.copies() * layout.copy_words * layout.cut.stage_words());
         Self {
-            instructions: words / WORDS_TOGETHER / CONVERTING_THREADS * CONVERT_INSTRUCTIONS
-                + parts * PART_INSTRUCTIONS,
-            bytes: words * 6.0,
+            instructions: words / 4.0 / MEASURING_THREADS * MEASURE_INSTRUCTIONS + STAGE_INSTRUCTIONS,
+            latency: MEASURE_LATENCY,
+            bytes: words * 4.0,
         }
     }
 }
@@ -338,9 +329,9 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     let factors = if variant.split { 3.0 } else { 1.0 };
     let products = work.slabs * f64::from(layout.cut.rows()) * factors;
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
-    // Twice as many channels are loaded for a product then.
-    let loads = work.loads * if variant.teams_convert() { 2.0 } else { 1.0 };
-    let instructions = if variant.split || variant.teams_convert() { 60.0 } else { 40.0 };
+    // Twice as many channels are loaded for a product if teams convert them.
+    let loads = work.loads * if variant.teams_convert { 2.0 } else { 1.0 };
+    let instructions = if variant.split || variant.teams_convert { 60.0 } else { 40.0 };
     Products {
         cores: products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT),
         reads: loads * conflicts + products * columns / 4.0,
@@ -376,11 +367,19 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
     let busy = rounds * job(task, layout, &work, conflicts)? + LATENCY;
     let row = 4.0 * f64::from(layout.words_at_once());
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
-    let input = problem.input_shape().len() as f64 * 4.0;
+    let input = layout.input.len() as f64 * 4.0;
     let memory_bytes =
         if layout.cut.variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
     let moved = (input + output) * layout.share() / memory_bytes;
-    Some(busy.max(moved) + OVERLAP_LOSS * busy.min(moved))
+    // What is beyond the first region finds the input packed.
+    let packed = if layout.cut.variant.reads_packed() && is_first { PACKED } else { 1.0 };
+    Some((busy.max(moved) + OVERLAP_LOSS * busy.min(moved)) * packed + pack(problem, layout) * layout.share())
+}
+
+/// Cycles that packing the input takes, if it is packed.
+fn pack(problem: &Problem<3>, layout: &Layout) -> f64 {
+    let bytes = 4.0 * (problem.input_shape().len() + layout.input.len()) as f64;
+    if layout.cut.variant.reads_packed() { PACK_LATENCY + bytes / PACK_BYTES } else { 0.0 }
 }
 
 /// Cycles of a job of each pass.
@@ -396,7 +395,6 @@ pub(super) fn passes(task: &Task, layout: &Layout) -> Vec<f64> {
 fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64> {
     let teams = f64::from(tile::TEAMS);
 
-    let problem = &task.problem;
     let Cut { variant, extents, .. } = layout.cut;
     let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
     let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
@@ -409,9 +407,9 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let serial = cores.max(instructions * SERIAL_ISSUE) + latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
 
     // Of the producers.
-    let channels = f64::from(layout.cut.stage_channels());
+    let channels = f64::from(layout.cut.stage_words());
     // What lies outside of the input is not fetched.
-    let fetched = |axis: usize| f64::from(layout.halo[axis]).min(problem.axes()[axis].input as f64);
+    let fetched = |axis: usize| f64::from(layout.halo[axis]).min(layout.input.extents[axis] as f64);
     let (rows, row) = if layout.merged_axes > 0 {
         (1.0, fetched(0) * fetched(1) * fetched(2))
     } else {
@@ -422,8 +420,8 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     // Elements that are copied one by one, or four at a time, are written sector by sector.
     let writes_sectors = !layout.in_boxes && !variant.ordinary;
     let input_bytes = 4.0 * channels * f64::from(layout.channel_words);
-    let conversion = Conversion::new(layout);
-    let staged_bytes = input_bytes * if writes_sectors { 4.0 } else { 1.0 } + conversion.bytes + weight_bytes;
+    let measured = Measured::new(layout);
+    let staged_bytes = input_bytes * if writes_sectors { 4.0 } else { 1.0 } + measured.bytes + weight_bytes;
     let fetched_bytes = rows * channels * row_bytes(row, layout.copy_words) + weight_bytes;
     let copy_instructions = match (layout.copy_words, variant.split) {
         (4, _) => 12.0,
@@ -435,7 +433,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     let fetch = if layout.in_boxes {
-        rows * channels * BOX_ROW.max(requests(problem, row))
+        rows * channels * BOX_ROW.max(requests(layout, row))
     } else {
         instructions_of_fetch * FETCH_ISSUE
     };
@@ -444,19 +442,12 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     } else {
         fetch
     };
-    // Threads that copy also convert; boxes are copied meanwhile.
-    let measure_latency = if variant.teams_convert() { MEASURE_LATENCY } else { 0.0 };
-    let convert = conversion.instructions * CONVERT_ISSUE + measure_latency;
-    let converts = variant.converts_when_staged();
+    // Threads that copy also measure; boxes are copied meanwhile.
+    let measure = measured.instructions * MEASURE_ISSUE + measured.latency;
     let arrival = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES);
-    let fetch = if layout.in_boxes { fetch.max(convert) } else { fetch + convert };
+    let fetch = if layout.in_boxes { fetch.max(measure) } else { fetch + measure };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
-    let input_round = if converts { convert } else { arrival + convert } + emptied;
-    let raw_round = if converts { (arrival + convert) / layout.raw_stages() } else { 0.0 };
-    // Of the slots of the ring, about half are for stages that are on their way to be measured.
-    let on_their_way = f64::from((shared.input_ring - 1) / 2 + 1);
-    let measure_round = if variant.teams_convert() { (arrival + convert) / on_their_way } else { 0.0 };
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
     let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
 
@@ -468,26 +459,24 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let resources = [
         stages * serial + store.instructions * SERIAL_ISSUE + store.latency,
         stages * fetch,
-        stages * input_round / f64::from(shared.input_ring),
-        stages * raw_round,
+        stages * (arrival + measure + emptied) / f64::from(shared.input_ring),
         stages * chunks * weight_round / f64::from(shared.weight_ring),
         stages * cores * teams,
         stages * (reads * teams + staged_bytes / 128.0) + teams * store.shared,
         (stages * instructions + store.instructions) * teams
-            + stages * (instructions_of_fetch + conversion.instructions) * 0.75,
+            + stages * (instructions_of_fetch + measured.instructions) * 0.75,
         (stages * fetched_bytes + teams * store.bytes) / L2_BYTES,
     ];
+    // Of the slots of the ring, about half are for stages that are on their way to be measured.
+    let on_their_way = f64::from((shared.input_ring - 1) / 2 + 1);
+    let measure_round = if variant.teams_convert { (arrival + measure) / on_their_way } else { 0.0 };
     let busiest = resources.iter().copied().fold(stages * measure_round, f64::max);
     let busy = busiest + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
     let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
     let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };
-    let converted = match (converts, variant.teams_convert()) {
-        (true, _) => CONVERTED,
-        (_, true) => CONVERTED_BY_TEAMS,
-        _ => 1.0,
-    };
+    let converted = if variant.teams_convert { CONVERTED_BY_TEAMS } else { 1.0 };
     Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
-use super::{groups::Group, regions::Region};
+use super::{groups::Group, input::Input, regions::Region};
 use crate::{Axis, Phase, Problem, cuda::tensor_map::Boxes, geometry::gcd};
 
 /// Parts of shared memory begin at multiples of this many bytes.
@@ -13,9 +13,9 @@ const ALIGN: u32 = 128;
 /// A chunk of weights ends where another run would exceed this many bytes.
 const CHUNK_BYTES: u32 = 24 << 10;
 
-/// Where teams convert the input, a chunk has room for at least that many slabs: those of two blocks of channels with two taps in either half. A run of one block has one
-/// batch, and the next is made when that is complete.
-const LEAST_SLABS_FOR_TEAMS: u32 = 8;
+/// A chunk of `f16` weights has room for at least that many slabs: those of two blocks of channels with two taps in either half. A run of one block has one batch, and the next is made when
+/// that is complete.
+const LEAST_SLABS_OF_F16: u32 = 8;
 
 /// The most bytes of weights of a run.
 const RUN_BYTES: u32 = 36 << 10;
@@ -41,12 +41,6 @@ const LEAST_BOXED_CHANNELS: u32 = 16;
 
 /// The most bytes of a team's output that are staged in boxes.
 const MOST_BOXED_BYTES: u32 = 32 << 10;
-
-/// Bytes of the input that are fetched to be converted before there is room for more, as far as parts of it are not larger.
-const RAW_BYTES: u32 = 48 << 10;
-
-/// The most bytes that are fetched together, then, of more than two channels.
-const MOST_PART_BYTES: u32 = 16 << 10;
 
 /// The most passes of which a team keeps the lines of each.
 const MOST_LINE_TABLES: usize = 8;
@@ -83,9 +77,7 @@ pub(super) struct Cut {
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
     pub(super) extents: [u32; 4],
-    /// Input channels that are multiplied together: eight, or 16 as `f16`; eight of these, too, leave half of a product empty, if they are converted when they are staged.
-    pub(super) block_channels: u32,
-    /// Such blocks of a stage.
+    /// Blocks of channels of a stage: eight channels each, or 16 as `f16`.
     pub(super) stage_blocks: u32,
     /// Blocks that divide a group's input channels among them.
     pub(super) partners: u32,
@@ -100,6 +92,8 @@ pub(super) type AxisGroups = [Arc<Vec<Group>>; 3];
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) cut: Cut,
+    /// What it reads.
+    pub(super) input: Input,
     /// The positions that are computed.
     pub(super) region: Region,
     /// The phases of each axis.
@@ -147,9 +141,6 @@ pub(super) struct Shared {
     pub(super) input_ring: u32,
     pub(super) weight_ring: u32,
     pub(super) offsets_start: u32,
-    pub(super) raw_start: u32,
-    /// Of a part.
-    pub(super) raw_bytes: u32,
     pub(super) input_start: u32,
     pub(super) input_bytes: u32,
     pub(super) weight_start: u32,
@@ -179,28 +170,33 @@ struct Found {
 }
 
 impl Cut {
-    /// Input channels of a stage.
-    pub(super) fn stage_channels(&self) -> u32 {
-        self.block_channels * self.stage_blocks
+    /// Input channels that are multiplied together.
+    pub(super) fn block_channels(&self) -> u32 {
+        if self.variant.f16 { 16 } else { 8 }
     }
 
-    /// Input channels of a staged word: two if it holds them as `f16`.
-    pub(super) fn word_channels(&self) -> u32 {
-        if self.variant.converts_when_staged() { 2 } else { 1 }
+    /// Staged words that these are for each position.
+    pub(super) fn block_words(&self) -> u32 {
+        if self.variant.teams_convert { 16 } else { 8 }
     }
 
     /// How far the two input channels of a word of the packed weight are apart; eight, if a word has one.
     pub(super) fn pair_distance(&self) -> u32 {
-        match (self.variant.f16, self.variant.converts_when_staged()) {
+        match (self.variant.f16, self.variant.teams_convert) {
             (false, _) => 8,
-            (true, true) => 1,
-            (true, false) => 4,
+            (true, false) => 1,
+            (true, true) => 4,
         }
     }
 
-    /// Staged words that a block has of each position.
-    pub(super) fn block_words(&self) -> u32 {
-        self.block_channels / self.word_channels()
+    /// Input channels of a stage.
+    pub(super) fn stage_channels(&self) -> u32 {
+        self.block_channels() * self.stage_blocks
+    }
+
+    /// Words that a stage has of each position.
+    pub(super) fn stage_words(&self) -> u32 {
+        self.block_words() * self.stage_blocks
     }
 
     /// Phases that share the columns.
@@ -287,6 +283,8 @@ impl Layout {
         cut: Cut,
     ) -> Option<Self> {
         let axes = problem.axes();
+        let input = Input::new(problem, cut.variant);
+        let width = input.extents[2];
         let reach = [0, 1, 2].map(|axis| cut.reach(axis));
         let tiles = [0, 1, 2].map(|axis| region.extents[axis].div_ceil(reach[axis]));
         // Tiles end where the next region begins: nobody else writes there.
@@ -296,7 +294,7 @@ impl Layout {
         }
         let most = |axis: usize, count: &dyn Fn(&Group) -> u64| groups[axis].iter().map(count).max().unwrap_or(1);
         let written = [0, 1, 2].map(|axis| most(axis, &|group| group.written.len() as u64) as u32);
-        let wide_copies = axes[2].input.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
+        let wide_copies = width.is_multiple_of(4) && (tiles[2] == 1 || reach[2].is_multiple_of(4));
         let copy_words = if wide_copies { 4 } else { 1 };
         // A row that is copied four words at a time begins up to three words before its first element.
         let before = |group: &Group| group.first.rem_euclid(i64::from(copy_words)) as u64;
@@ -307,13 +305,10 @@ impl Layout {
         let [Some(z), Some(y), Some(x)]: [Option<u32>; 3] = halo else { return None };
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
-        let is_narrow = pitch <= NARROW && axes[2].input > pitch as usize;
-        let may_copy_boxes = cut.may_copy_boxes && has_whole_boxes(problem, &cut);
+        let is_narrow = pitch <= NARROW && width > pitch as usize;
+        let may_copy_boxes = cut.may_copy_boxes && has_whole_boxes(&input, &cut);
         let can_merge = may_copy_boxes && cut.extents[0] == 1;
-        let merged_axes = if can_merge { merged_axes(axes, groups, &region, reach, [z, y, pitch]) } else { 0 };
-        // Four words are converted together; a stretch of merged axes has words for that behind it.
-        let by_fours = cut.variant.converts_when_staged() && merged_axes == 0;
-        let pitch = if by_fours { pitch.checked_next_multiple_of(4)? } else { pitch };
+        let merged_axes = if can_merge { merged_axes(&input, groups, &region, reach, [z, y, pitch]) } else { 0 };
         let in_boxes = if merged_axes > 0 {
             Some([z, y, pitch])
         } else if may_copy_boxes && wide_copies && !is_narrow {
@@ -339,6 +334,7 @@ impl Layout {
         };
         Some(Self {
             cut,
+            input,
             region,
             phases: phases.clone(),
             axis_x: axes[2],
@@ -418,49 +414,21 @@ impl Layout {
         f64::from(wavefronts) / f64::from(tile::ROWS / 8)
     }
 
-    /// Words of a stage.
-    pub(super) fn stage_words(&self) -> u32 {
-        self.cut.block_words() * self.cut.stage_blocks * self.channel_words
-    }
-
-    /// Channels that are fetched together: those of a stage, or fewer if they are converted when they are staged.
-    pub(super) fn part_channels(&self) -> u32 {
-        let all = self.cut.stage_channels();
-        let fit = |&channels: &u32| channels == 2 || 4 * channels * self.channel_words <= MOST_PART_BYTES;
-        let parts = (1..=all.trailing_zeros()).map(|power| 1 << power);
-        if self.cut.variant.converts_when_staged() { parts.filter(fit).max().unwrap_or(2) } else { all }
-    }
-
-    /// Times that so many channels are fetched for a stage.
-    pub(super) fn stage_parts(&self) -> u32 {
-        self.cut.stage_channels() / self.part_channels()
-    }
-
-    /// Bytes of these channels.
-    pub(super) fn part_bytes(&self) -> u32 {
-        4 * self.part_channels() * self.channel_words
-    }
-
-    /// How often there is room for channels that are to be converted.
-    pub(super) fn raw_ring(&self) -> u32 {
-        let converts = self.cut.variant.converts_when_staged();
-        if converts { (RAW_BYTES / self.part_bytes()).clamp(2, tile::MOST_RING_SLOTS) } else { 0 }
-    }
-
-    /// How many stages that is.
-    pub(super) fn raw_stages(&self) -> f64 {
-        f64::from(self.raw_ring()) / f64::from(self.stage_parts())
+    /// Bytes of a stage.
+    pub(super) fn stage_bytes(&self) -> u32 {
+        4 * self.cut.stage_words() * self.channel_words
     }
 
     /// What copies take of the input, if they take boxes.
-    pub(super) fn input_boxes(&self, problem: &Problem<3>) -> Option<Boxes> {
+    pub(super) fn input_boxes(&self) -> Option<Boxes> {
         let [z, y, _] = self.halo;
-        let (samples, channels) = (self.cut.extents[0], self.part_channels());
+        let (samples, channels) = (self.cut.extents[0], self.cut.stage_words());
         let boxed = match self.merged_axes {
             0 => [self.pitch, y, z, samples, channels],
             _ => [self.channel_words, 1, 1, samples, channels],
         };
-        self.in_boxes.then(|| Boxes::of_input(problem, self.merged_axes, boxed))
+        let Input { extents, channels, groups, batch, header } = self.input;
+        self.in_boxes.then(|| Boxes::of_input(extents, [batch, channels * groups], header, self.merged_axes, boxed))
     }
 
     /// What copies bring to the output, if they bring boxes.
@@ -508,7 +476,7 @@ impl Layout {
         let slabs = (bytes / self.slab_bytes()).max(1);
         match self.cut.variant {
             variant if variant.split => slabs.min(PROMOTE_AFTER),
-            variant if variant.teams_convert() => slabs.max(LEAST_SLABS_FOR_TEAMS),
+            variant if variant.f16 => slabs.max(LEAST_SLABS_OF_F16),
             _ => slabs,
         }
     }
@@ -789,10 +757,8 @@ impl Layout {
     ) -> Option<Shared> {
         let align = |bytes: u32| bytes.checked_next_multiple_of(ALIGN);
         let offsets_start = tile::CONTROL_BYTES;
-        let raw_start = align(offsets_start + 4 * self.copies())?;
-        let raw_bytes = align(self.part_bytes())?;
-        let input_start = raw_start.checked_add(self.raw_ring().checked_mul(raw_bytes)?)?;
-        let input_bytes = align(4 * self.stage_words())?;
+        let input_start = align(offsets_start + 4 * self.copies())?;
+        let input_bytes = align(self.stage_bytes())?;
         let weight_start = input_start.checked_add(input_ring.checked_mul(input_bytes)?)?;
         let weight_bytes = weight_ring.checked_mul(chunk_slabs.checked_mul(self.slab_bytes())?)?;
         let lines_start = align(weight_start.checked_add(weight_bytes)?)?;
@@ -815,8 +781,6 @@ impl Layout {
             input_ring,
             weight_ring,
             offsets_start,
-            raw_start,
-            raw_bytes,
             input_start,
             input_bytes,
             weight_start,
@@ -900,28 +864,28 @@ fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
 }
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
-fn has_whole_boxes(problem: &Problem<3>, cut: &Cut) -> bool {
-    let shares = problem.groups() * cut.partners as usize;
-    let whole_stages = cut.in_channels(problem).is_multiple_of(cut.stage_channels() as usize);
-    problem.input_shape().len() > 0 && (shares == 1 || whole_stages)
+fn has_whole_boxes(input: &Input, cut: &Cut) -> bool {
+    let partners = cut.partners as usize;
+    let whole_stages = (input.channels / partners).is_multiple_of(cut.stage_words() as usize);
+    input.batch * input.sample() > 0 && (input.groups * partners == 1 || whole_stages)
 }
 
 /// The axes that boxes of one sample take together with x, as one stretch of the input: y where tiles stage whole rows, z where they stage whole slices,
 /// too. The hardware fetches each row of a box by itself, which takes long if rows are short.
-fn merged_axes(axes: &[Axis; 3], groups: &AxisGroups, region: &Region, reach: [u32; 3], staged: [u32; 3]) -> u32 {
+fn merged_axes(input: &Input, groups: &AxisGroups, region: &Region, reach: [u32; 3], staged: [u32; 3]) -> u32 {
     let first = |axis: usize| groups[axis].iter().map(|group| group.first);
     let is_whole = |axis: usize| {
         let has_one_tile = region.first[axis] == 0 && region.extents[axis] <= reach[axis];
-        has_one_tile && first(axis).all(|first| first == 0) && staged[axis] as usize == axes[axis].input
+        has_one_tile && first(axis).all(|first| first == 0) && staged[axis] as usize == input.extents[axis]
     };
     let outermost = if staged[0] == 1 { 1 } else { 0 };
     if !(outermost + 1..3).all(is_whole) {
         return 0;
     }
     // Stretches begin at multiples of 16 bytes, as channels do.
-    let words: usize = axes[outermost + 1..].iter().map(|axis| axis.input).product();
+    let words: usize = input.extents[outermost + 1..].iter().product();
     let are_aligned = |first: i64| (first * words as i64) % 4 == 0;
-    let origins = [reach[outermost], region.first[outermost], axes[outermost].input as u32].map(i64::from);
+    let origins = [reach[outermost], region.first[outermost], input.extents[outermost] as u32].map(i64::from);
     let all_aligned = origins.into_iter().chain(first(outermost)).all(are_aligned);
     let staged_words: u64 = staged.iter().map(|&extent| u64::from(extent)).product();
     let fit = staged_words <= u64::from(Boxes::MOST) && channel_words(staged_words as u32) <= Boxes::MOST;
@@ -969,7 +933,6 @@ mod tests {
             one_behind_the_other: false,
             joined_rows: 1,
             extents,
-            block_channels: 8,
             stage_blocks: 1,
             partners: 1,
             may_copy_boxes: true,

@@ -4,6 +4,7 @@ mod choice;
 mod cost;
 mod groups;
 mod halves;
+mod input;
 mod layout;
 mod leads;
 mod ordinary;
@@ -19,7 +20,7 @@ use crate::cuda::{
     error::Unsupported,
     parameters::{Parameters, check_limits},
     recipe::{
-        Argument::{self, Bias, Input, Output, PackedWeight, Weight},
+        Argument::{self, Bias, Input, Output, PackedInput, PackedWeight, Weight},
         Launch, Recipe, Table,
     },
 };
@@ -45,7 +46,14 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
     let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
-    variants().map(|variant| variant.kernel).chain(pack).chain(f16).chain([fill::KERNEL]).collect()
+    let packers = if variants().any(Variant::reads_packed) { &input::PACKERS[..] } else { &[] };
+    variants()
+        .map(|variant| variant.kernel)
+        .chain(pack)
+        .chain(f16)
+        .chain([fill::KERNEL])
+        .chain(packers.iter().copied())
+        .collect()
 }
 
 fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -100,6 +108,11 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     let mut recipe = Recipe::default();
     if parts[0].layout.fills_first() {
         recipe.launches.push(fill_first(task));
+    }
+    if let Some(part) = parts.iter().find(|part| part.layout.cut.variant.reads_packed()) {
+        let input = part.layout.input;
+        recipe.input_len = input.len();
+        recipe.launches.extend(input.pack(&task.problem));
     }
     let mut starts = Vec::new();
     for (number, part) in parts.iter().enumerate() {
@@ -171,6 +184,9 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     let jobs = layout.jobs(task.problem.groups()) as usize;
     let turn = turns::best(workers as usize, jobs, layout.channel_tiles as usize, &cost::passes(task, layout));
+    let is_packed = layout.cut.variant.reads_packed();
+    // The first part may begin while its input is packed, and waits for that. Parts write different elements, and need nothing of each other.
+    let awaits_input = number == 0 && is_packed;
     Launch {
         kernel: layout.cut.variant.kernel,
         blocks: [partners, workers],
@@ -179,16 +195,15 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
         first_packed,
         gains_from_constants: *cycles >= COMPILED * all_cycles,
         cluster: partners,
-        // Parts write different elements, and need nothing of each other.
-        beside: number > 0 && task.target.large_tiles,
+        beside: awaits_input || number > 0 && task.target.large_tiles,
         arguments: vec![
-            Argument::value(&tables.tiling(&task.problem, layout, workers, turn)),
+            Argument::value(&tables.tiling(&task.problem, layout, [workers, turn], awaits_input)),
             Argument::Table(table),
-            Input,
-            Argument::TensorMaps([
-                layout.input_boxes(&task.problem),
+            if is_packed { PackedInput } else { Input },
+            Argument::TensorMaps(Box::new([
+                layout.input_boxes(),
                 tables.shared.boxed.then(|| layout.output_boxes(&task.problem)),
-            ]),
+            ])),
             PackedWeight,
             Bias,
             Output,
@@ -226,6 +241,22 @@ mod tests {
         assert!(!stored_in_boxes(3, (1 << 16) + 2, Target::EMULATED), "rows that are not aligned to 16 bytes");
         assert!(!stored_in_boxes(2, 1 << 16, Target::EMULATED), "an output that the cache holds");
         assert!(!stored_in_boxes(3, 1 << 16, Target::EMULATED_OLDER), "an older GPU");
+    }
+
+    #[test]
+    fn all_of_the_input_is_packed_or_nothing() {
+        let reads_packed = |channels: usize, [kernel, stride]: [usize; 2], extent: usize| {
+            let layer = ConvTranspose2d::builder(channels, channels, [kernel; 2]).stride([stride; 2]).build().unwrap();
+            let problem = layer.problem(Shape::batched(8, channels, [extent; 2])).unwrap().to_compute();
+            let recipe = recipe(&Task::new(problem, Precision::Tf32, Target::EMULATED)).unwrap();
+            let reads = |launch: &Launch| launch.arguments.iter().any(|argument| matches!(argument, PackedInput));
+            recipe.launches.iter().map(|launch| (launch.kernel, reads(launch))).collect::<Vec<_>>()
+        };
+        let large = reads_packed(64, [3, 1], 1024);
+        assert!(large.len() > 1 && large.iter().all(|(_, reads)| !reads), "{large:?}");
+        let many_channels = reads_packed(1024, [2, 2], 28);
+        assert_eq!(many_channels[..2], input::PACKERS.map(|kernel| (kernel, true)), "{many_channels:?}");
+        assert!(many_channels[2].1);
     }
 
     #[test]

@@ -87,8 +87,10 @@ pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
 fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
     let mut parts = vec![whole];
     for axis in [2, 1, 0] {
-        let Some(regions) = parts[0].layout.region.divided(axis) else { continue };
-        let [Ok(main), Ok(rest)] = regions.map(|region| choice::cheapest(task, region)) else { continue };
+        let Some([main, rest]) = parts[0].layout.region.divided(axis) else { continue };
+        let Ok(main) = choice::cheapest(task, main, true) else { continue };
+        // All of the input is packed, or nothing: not for what is beyond alone.
+        let Ok(rest) = choice::cheapest(task, rest, main.layout.cut.variant.reads_packed()) else { continue };
         if worth(main.cycles + rest.cycles, parts[0].cycles) {
             parts[0] = main;
             parts.push(rest);

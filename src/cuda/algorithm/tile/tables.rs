@@ -104,13 +104,18 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel for that many blocks.
-    pub(super) fn tiling(&self, problem: &Problem<3>, layout: &Layout, workers: u32, turn: u32) -> Tiling {
+    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round. Whether it may begin while its input is being packed.
+    pub(super) fn tiling(
+        &self,
+        problem: &Problem<3>,
+        layout: &Layout,
+        [workers, turn]: [u32; 2],
+        awaits_input: bool,
+    ) -> Tiling {
         let axes = problem.axes();
         let divisor = |value: u32| Divisor::new(value.into());
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
         let [_, tiles_z, tiles_y, tiles_x] = layout.tiles;
-        let input_plane: usize = axes.iter().map(|axis| axis.input).product();
         let output_plane: usize = axes.iter().map(|axis| axis.output).product();
         Tiling {
             channel_tiles: divisor(layout.channel_tiles),
@@ -134,10 +139,9 @@ impl Tables {
             line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
             column_phases: divisor(layout.block_phases()),
             workers: divisor(workers),
-            fours: divisor((layout.copies() * layout.copy_words).div_ceil(4)),
-            input_plane: input_plane as u64,
+            input_plane: layout.input.plane() as u64,
             output_plane: output_plane as u64,
-            input_sample: (input_plane * problem.in_channels()) as u64,
+            input_sample: layout.input.sample() as u64,
             output_sample: (output_plane * problem.out_channels()) as u64,
             first: layout.region.first,
             tile: layout.tile,
@@ -145,11 +149,11 @@ impl Tables {
             step_z: layout.cut.step(0),
             step_y: layout.cut.step(1),
             batch: problem.batch() as u32,
-            input: axes.map(|axis| axis.input as u32),
+            input: layout.input.extents.map(|extent| extent as u32),
             output: axes.map(|axis| axis.output as u32),
             stride: axes.map(|axis| axis.stride as u32),
             lead: layout.region.lead,
-            in_per_group: layout.cut.in_channels(problem) as u32,
+            in_per_group: (layout.input.channels / layout.cut.partners as usize) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             pitch: layout.pitch,
             channel_words: layout.channel_words,
@@ -158,12 +162,7 @@ impl Tables {
             tile_channels: layout.tile_channels,
             close_channels: layout.close_channels(),
             used_blocks: layout.used_blocks(),
-            stage_channels: layout.cut.stage_channels(),
-            part_channels: layout.part_channels(),
-            stage_parts: layout.stage_parts(),
-            raw_ring: if layout.cut.variant.teams_convert() { self.shared.input_ring } else { layout.raw_ring() },
-            raw_bytes: self.shared.raw_bytes,
-            raw_start: self.shared.raw_start,
+            stage_channels: layout.cut.stage_words(),
             stages: layout.stages,
             stage_slabs: self.stage_slabs(layout),
             input_ring: self.shared.input_ring,
@@ -173,7 +172,6 @@ impl Tables {
             offsets_start: self.shared.offsets_start,
             row_step: 4 * layout.row_words(),
             block_bytes: 4 * layout.cut.block_words() * layout.channel_words,
-            half_block_bytes: if layout.cut.block_words() >= 8 { 16 * layout.channel_words } else { 0 },
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
             lines_start: self.shared.lines_start,
@@ -206,11 +204,13 @@ impl Tables {
             turn,
             rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
-            box_bytes: if layout.in_boxes { layout.part_bytes() } else { 0 },
+            box_bytes: if layout.in_boxes { layout.stage_bytes() } else { 0 },
             merged_axes: layout.merged_axes,
             partners: layout.cut.partners,
             products_start: self.shared.products_start,
             table_rows: self.rows.len() as u32,
+            input_header: layout.input.header as u32,
+            awaits_input: awaits_input.into(),
         }
     }
 
@@ -228,11 +228,9 @@ impl Tables {
             in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             stage_channels: layout.cut.stage_channels(),
-            block_channels: layout.cut.block_channels,
             taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
             tile_channels: layout.tile_channels,
             words: self.packed_slabs(problem, layout) as u32 * 8 * columns,
-            padding: 0,
         }
     }
 
@@ -378,7 +376,7 @@ impl Builder<'_> {
                 for half in taps.takers(neighbour) {
                     for tap_z in taps.taps[0].clone() {
                         for tap_y in taps.taps[1].clone() {
-                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, layout.cut.block_channels * block);
+                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, layout.cut.block_channels() * block);
                         }
                     }
                 }

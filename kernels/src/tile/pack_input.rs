@@ -1,0 +1,208 @@
+//! Pack input: makes `f16` numbers of the input, two channels in a word, before a tile kernel stages them.
+//!
+//! Tensor cores multiply twice as many channels of `f16` at a time as of TF32, and `f16` has as many bits of fraction; a word of two channels also takes half of the way from the L2 cache, and
+//! half of the shared memory. What it lacks are exponents. So each sample is multiplied by a power of two before, and the sums are divided by that in the end.
+//!
+//! `pack_input` takes the power for values around one, and finds the largest value of each sample. `repack_input` looks whether that was right, which it is from 1/32 to 512, notes the exponent, and packs
+//! those samples again that need another one. The packed input is a tensor, too, `[sample][group][pair of channels][z][y][x]`, behind a header: the exponents of the samples, then the largest values that
+//! blocks have found. Rows are filled up to four words with zeros, which are what tile kernels take for positions beyond them anyway; so all of them are aligned.
+//!
+//! Of values that are less than `2^-15` of the largest one of a sample, `f16` may have fewer bits: they are rounded to a multiple of less than `2^-24` of it. Infinities and not-a-numbers stay what they
+//! are, and decide nothing. Limit: a sample has fewer than 2^31 times four words.
+
+use bytemuck::{Pod, Zeroable};
+use cuda_std::{half, kernel, math::larger_magnitude, mem, shared::dynamic_shared_mem, thread, warp};
+
+use super::{
+    scale::{Exponent, power_of_two},
+    unrolled::unrolled,
+};
+use crate::index::{Divisor, Index};
+
+/// Threads of a block.
+pub const INPUT_PACKING_THREADS: u32 = 256;
+
+/// Fours of words that a thread has under way together.
+const UNDER_WAY: usize = 2;
+
+/// What is packed, and where.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct InputPacking {
+    /// Fours of words of a packed row.
+    pub row_fours: Divisor,
+    /// Rows of a channel.
+    pub rows: Divisor,
+    /// Words of a group for each position: pairs of channels.
+    pub pairs: Divisor,
+    /// Blocks for each sample.
+    pub blocks: Divisor,
+    /// Elements of an input sample.
+    pub sample: u64,
+    /// Elements of an input row.
+    pub width: u32,
+    /// Input channels of a group.
+    pub channels: u32,
+    /// Samples.
+    pub batch: u32,
+    /// Fours of words of a packed sample, below 2^31.
+    pub fours: u32,
+    /// Words of the header, a multiple of four.
+    pub header: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+/// Packs the samples as if the largest value of each were around one, and finds it.
+///
+/// # Safety
+/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
+/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
+#[kernel]
+pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    // What follows looks at what is found here, when this grid has ended.
+    #[cfg(cuda_arch = "sm_90a")]
+    cuda_std::grid::launch_dependents();
+    let (sample, block) = thread::block_idx_x().divide(packing.blocks);
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        let largest = pack(&packing, sample, block, Exponent::START, input, packed);
+        let largest = largest_of_block(largest);
+        if thread::thread_idx_x() == 0 {
+            mem::store(largest_value(&packing, sample, block, packed), largest);
+        }
+    }
+}
+
+/// Notes the exponents of the samples, and packs those again for which another one is right.
+///
+/// # Safety
+/// As [`pack_input`](fn@pack_input), which has packed the same input, or is about to end, if this grid need not wait for it.
+#[kernel]
+pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    #[cfg(cuda_arch = "sm_90a")]
+    {
+        cuda_std::grid::launch_dependents();
+        cuda_std::grid::await_prerequisites();
+    }
+    let (sample, block) = thread::block_idx_x().divide(packing.blocks);
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        let mut largest = 0;
+        let mut other = thread::thread_idx_x();
+        while other < packing.blocks.value() as u32 {
+            largest = largest.max(mem::load(largest_value(&packing, sample, other, packed).cast_const()));
+            other += INPUT_PACKING_THREADS;
+        }
+        let exponent = Exponent::of_sample(largest_of_block(largest));
+        if thread::thread_idx_x() == 0 && block == 0 {
+            mem::store(packed.add(sample as usize), exponent.bits());
+        }
+        if exponent != Exponent::START {
+            let _ = pack(&packing, sample, block, exponent, input, packed);
+        }
+    }
+}
+
+/// Where a block leaves the largest value that it has found.
+#[inline(always)]
+fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) -> *mut u32 {
+    let behind_exponents = sample as usize * p.blocks.value() as usize + block as usize;
+    packed.wrapping_add(p.batch as usize + behind_exponents)
+}
+
+/// The largest of all threads' words. All of them get it.
+///
+/// # Safety
+/// All threads of the block come here together, at most once.
+#[inline(always)]
+unsafe fn largest_of_block(largest: u32) -> u32 {
+    let of_warps = dynamic_shared_mem::<u32>();
+    // SAFETY: the caller's promise; there is a word for each warp.
+    unsafe {
+        let of_warp = warp::warp_reduce_max(u32::MAX, largest);
+        if warp::lane_id() == 0 {
+            of_warps.add(thread::thread_idx_x() / 32).store(of_warp);
+        }
+        thread::sync_threads();
+        (0..INPUT_PACKING_THREADS / 32).map(|warp| of_warps.add(warp).load()).fold(0, u32::max)
+    }
+}
+
+/// Packs a block's share of a sample. Returns the bits of the largest finite magnitude among this thread's values.
+///
+/// # Safety
+/// As [`pack_input`](fn@pack_input).
+#[inline(always)]
+unsafe fn pack(
+    p: &InputPacking,
+    sample: u32,
+    block: u32,
+    exponent: Exponent,
+    input: *const f32,
+    packed: *mut u32,
+) -> u32 {
+    let input = input.wrapping_add(sample as usize * p.sample as usize);
+    let packed = packed.wrapping_add(p.header as usize + 4 * (sample as usize * p.fours as usize)).cast::<[u32; 4]>();
+    let (scale, aligned) = (power_of_two(exponent), p.width.is_multiple_of(4) && input.addr().is_multiple_of(16));
+    let step = p.blocks.value() as u32 * INPUT_PACKING_THREADS;
+    let mut first = block * INPUT_PACKING_THREADS + thread::thread_idx_x();
+    let mut largest = 0.0f32;
+    // SAFETY: the caller's promise: these fours are part of the sample, and this thread's.
+    unsafe {
+        while first < p.fours {
+            let mut fours = [[[0.0; 4]; 2]; UNDER_WAY];
+            unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+                let four = first + NEXT as u32 * step;
+                fours[NEXT] = load(p, four, four < p.fours, aligned, input);
+            });
+            unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+                let four = first + NEXT as u32 * step;
+                let [low, high] = fours[NEXT];
+                largest = larger_magnitude(largest, larger_magnitude(largest_finite(low), largest_finite(high)));
+                if four < p.fours {
+                    let words = [0, 1, 2, 3].map(|word| half::pack([low[word] * scale, high[word] * scale]));
+                    mem::store(packed.add(four as usize), words);
+                }
+            });
+            first += UNDER_WAY as u32 * step;
+        }
+    }
+    largest.to_bits()
+}
+
+/// The largest finite magnitude of four values.
+#[inline(always)]
+fn largest_finite(values: [f32; 4]) -> f32 {
+    let [a, b, c, d] = values.map(|value| if value.abs() < f32::INFINITY { value } else { 0.0 });
+    larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d))
+}
+
+/// Loads four elements of either channel of a pair, zeros for those that there are not.
+///
+/// # Safety
+/// If it `exists`, the sample has such a four; rows are aligned to 16 bytes if they are said to be.
+#[inline(always)]
+unsafe fn load(p: &InputPacking, four: u32, exists: bool, aligned: bool, sample: *const f32) -> [[f32; 4]; 2] {
+    let (row, within) = four.divide(p.row_fours);
+    let (pair, row) = row.divide(p.rows);
+    let (group, pair) = pair.divide(p.pairs);
+    let channel_elements = p.rows.value() as usize * p.width as usize;
+    let first_channel = group as usize * p.channels as usize + 2 * pair as usize;
+    let first =
+        sample.wrapping_add(first_channel * channel_elements + row as usize * p.width as usize + 4 * within as usize);
+    [0, 1].map(|number: u32| {
+        let exists = exists && 2 * pair + number < p.channels;
+        let first = first.wrapping_add(number as usize * channel_elements);
+        // SAFETY: the caller's promise: there is such a channel, and such an element of the row.
+        unsafe {
+            if !aligned {
+                return [0, 1, 2, 3].map(|word: u32| {
+                    let is_in_row = 4 * within + word < p.width;
+                    mem::load_readonly_if(exists && is_in_row, first.wrapping_add(word as usize))
+                });
+            }
+            if exists { mem::load_readonly(first.cast()) } else { [0.0; 4] }
+        }
+    })
+}

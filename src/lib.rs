@@ -184,8 +184,8 @@
 //!
 //! You own the tensors: input, weight, bias and output are arguments of each `forward`, which writes every element of the output.
 //! A [`cpu::Plan`] holds next to nothing; its `forward` takes [`workspace_bytes`](cpu::Plan::workspace_bytes) from the allocator
-//! and gives them back. A `cuda::Plan` holds the tables of its algorithm in device memory, `device_bytes` of them (for `Gather` and
-//! `Direct`, 16 bytes for each phase of each axis); its `forward` allocates nothing.
+//! and gives them back. A `cuda::Plan` holds the tables of its algorithm in device memory, and room for operands that it packs, `device_bytes` in all (for `Gather` and
+//! `Direct`, 16 bytes for each phase of each axis); its `forward` allocates nothing. Only a CUDA graph that captures `forward_packed` may have memory of its own, as long as it runs.
 //!
 //! # Features
 //!

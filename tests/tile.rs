@@ -407,8 +407,11 @@ fn both_ways<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> [Emul
     converted::BOTH_WAYS.map(|way| plans.iter().find(|plan| plan.describe().contains(way)).unwrap().clone())
 }
 
-fn check_converted<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) {
-    ways_that_convert(layer, input).iter().for_each(|plan| check_plan(layer, plan, input));
+/// Checks all of them.
+fn check_converted<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<EmulatedPlan<D>> {
+    let plans = ways_that_convert(layer, input);
+    plans.iter().for_each(|plan| check_plan(layer, plan, input));
+    plans
 }
 
 #[test]
@@ -470,7 +473,7 @@ fn samples_do_not_depend_on_each_other() {
     let mut random = random_tensors();
     let (mut x, w) = (random(input), random(layer.weight_shape()));
     converted::scale_samples(&mut x);
-    let mut plans = ways_that_convert(&layer, input);
+    let mut plans = check_converted(&layer, input);
     plans.retain(|plan| plan.describe().contains(converted::BOTH_WAYS[0]));
     for plan in plans {
         let actual = plan.forward(&x, &w, None).unwrap();
@@ -487,7 +490,7 @@ fn the_largest_input_may_be_anywhere() {
         let layer = ConvTranspose::<2>::builder(channels, 57, [3, 3]).build().unwrap();
         let input = Shape::batched(1, channels, extent);
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
-        for plan in ways_that_convert(&layer, input) {
+        for plan in check_converted(&layer, input) {
             for element in (0..channels * extent[0] * extent[1]).step_by(17) {
                 let mut x = Tensor::filled(input, 0.0f32).unwrap();
                 x.as_mut_slice()[element] = 2f32.powi(40);
@@ -505,7 +508,7 @@ fn the_largest_input_may_be_anywhere() {
 fn an_infinite_input_is_converted() {
     let layer = ConvTranspose::<2>::builder(32, 40, [3, 5]).build().unwrap();
     let input = Shape::batched(1, 32, [14, 32]);
-    for plan in ways_that_convert(&layer, input) {
+    for plan in check_converted(&layer, input) {
         let mut x = Tensor::filled(input, 1.0f32).unwrap();
         x.as_mut_slice()[3 * 14 * 32 + 7 * 32 + 20] = f32::INFINITY;
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();

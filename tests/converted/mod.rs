@@ -47,16 +47,11 @@ pub fn samples() -> (ConvTranspose<2>, Shape<2>) {
 
 /// Multiplies each sample by a power of two of its own.
 pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
-    for (number, sample) in chunks_of_samples(tensor).enumerate() {
+    let len = tensor.as_slice().len() / tensor.shape().batch.unwrap_or(1);
+    for (number, sample) in tensor.as_mut_slice().chunks_mut(len).enumerate() {
         let exponent = [0, -90, 70, -3, 18][number % 5];
         sample.iter_mut().for_each(|value| *value *= 2f32.powi(exponent));
     }
-}
-
-fn chunks_of_samples<const D: usize>(tensor: &mut Tensor<f32, D>) -> std::slice::ChunksMut<'_, f32> {
-    let batch = tensor.shape().batch.unwrap_or(1);
-    let len = tensor.as_slice().len() / batch;
-    tensor.as_mut_slice().chunks_mut(len)
 }
 
 /// The largest of the samples' relative L2 errors.

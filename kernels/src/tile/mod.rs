@@ -30,6 +30,7 @@
 
 mod compute;
 mod fragment;
+mod largest;
 mod multiply;
 mod pack;
 #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]

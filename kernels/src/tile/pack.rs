@@ -8,12 +8,13 @@
 //! where others have one.
 
 #[cfg(not(cuda_arch = "sm_70"))]
-use cuda_std::{half, shared::dynamic_shared_mem, warp};
+use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem};
 use cuda_std::{kernel, mem, thread};
 
 use super::parameters::{Packing, Slab};
 #[cfg(not(cuda_arch = "sm_70"))]
 use super::{
+    largest::{largest_of_block, largest_of_four},
     rounding::{round_to_tf32, split},
     scale::{self, power_of_two},
 };
@@ -83,22 +84,14 @@ pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
             // SAFETY: the caller's promise, if there is such an element.
             unsafe { mem::load_readonly_if(element < elements, weight.wrapping_add(element as usize)) }
         });
-        for magnitude in elements.map(f32::abs) {
-            largest = if magnitude < f32::INFINITY { largest.max(magnitude) } else { largest };
-        }
+        largest = larger_magnitude(largest, largest_of_four(elements));
         first += UNDER_WAY * step;
     }
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
-        let of_warps = dynamic_shared_mem::<u32>();
-        let of_warp = warp::warp_reduce_max(u32::MAX, largest.to_bits());
-        if thread.is_multiple_of(32) {
-            of_warps.add(thread / 32).store(of_warp);
-        }
-        thread::sync_threads();
+        let largest = largest_of_block(largest, dynamic_shared_mem(), WEIGHING_THREADS / 32);
         if thread == 0 {
-            let of_block = (0..WEIGHING_THREADS / 32).map(|warp| of_warps.add(warp).load()).fold(0, u32::max);
-            mem::store(header.add(block as usize), of_block);
+            mem::store(header.add(block as usize), largest.to_bits());
         }
     }
 }

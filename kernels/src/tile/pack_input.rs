@@ -11,9 +11,10 @@
 //! are, and decide nothing. Limit: a sample has fewer than 2^31 times four words.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_std::{half, kernel, math::larger_magnitude, mem, shared::dynamic_shared_mem, thread, warp};
+use cuda_std::{half, kernel, math::larger_magnitude, mem, shared::dynamic_shared_mem, thread};
 
 use super::{
+    largest::{largest_of_block, largest_of_four},
     scale::{Exponent, power_of_two},
     unrolled::unrolled,
 };
@@ -67,7 +68,7 @@ pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut 
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
         let largest = pack(&packing, sample, block, Exponent::START, input, packed);
-        let largest = largest_of_block(largest);
+        let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
         if thread::thread_idx_x() == 0 {
             mem::store(largest_value(&packing, sample, block, packed), largest);
         }
@@ -88,13 +89,14 @@ pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mu
     let (sample, block) = thread::block_idx_x().divide(packing.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
-        let mut largest = 0;
+        let mut largest = 0.0;
         let mut other = thread::thread_idx_x();
         while other < packing.blocks.value() as u32 {
-            largest = largest.max(mem::load(largest_value(&packing, sample, other, packed).cast_const()));
+            largest = larger_magnitude(largest, mem::load(largest_value(&packing, sample, other, packed).cast_const()));
             other += INPUT_PACKING_THREADS;
         }
-        let exponent = Exponent::of_sample(largest_of_block(largest));
+        let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
+        let exponent = Exponent::of_sample(largest.to_bits());
         if thread::thread_idx_x() == 0 && block == 0 {
             mem::store(packed.add(sample as usize), exponent.bits());
         }
@@ -106,30 +108,12 @@ pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mu
 
 /// Where a block leaves the largest value that it has found.
 #[inline(always)]
-fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) -> *mut u32 {
+fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) -> *mut f32 {
     let behind_exponents = sample as usize * p.blocks.value() as usize + block as usize;
-    packed.wrapping_add(p.batch as usize + behind_exponents)
+    packed.wrapping_add(p.batch as usize + behind_exponents).cast()
 }
 
-/// The largest of all threads' words. All of them get it.
-///
-/// # Safety
-/// All threads of the block come here together, at most once.
-#[inline(always)]
-unsafe fn largest_of_block(largest: u32) -> u32 {
-    let of_warps = dynamic_shared_mem::<u32>();
-    // SAFETY: the caller's promise; there is a word for each warp.
-    unsafe {
-        let of_warp = warp::warp_reduce_max(u32::MAX, largest);
-        if warp::lane_id() == 0 {
-            of_warps.add(thread::thread_idx_x() / 32).store(of_warp);
-        }
-        thread::sync_threads();
-        (0..INPUT_PACKING_THREADS / 32).map(|warp| of_warps.add(warp).load()).fold(0, u32::max)
-    }
-}
-
-/// Packs a block's share of a sample. Returns the bits of the largest finite magnitude among this thread's values.
+/// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
 ///
 /// # Safety
 /// As [`pack_input`](fn@pack_input).
@@ -141,41 +125,34 @@ unsafe fn pack(
     exponent: Exponent,
     input: *const f32,
     packed: *mut u32,
-) -> u32 {
+) -> f32 {
     let input = input.wrapping_add(sample as usize * p.sample as usize);
     let packed = packed.wrapping_add(p.header as usize + 4 * (sample as usize * p.fours as usize)).cast::<[u32; 4]>();
-    let (scale, aligned) = (power_of_two(exponent), p.width.is_multiple_of(4) && input.addr().is_multiple_of(16));
+    let aligned = p.width.is_multiple_of(4) && input.addr().is_multiple_of(16);
+    let scale = power_of_two(exponent);
     let step = p.blocks.value() as u32 * INPUT_PACKING_THREADS;
     let mut first = block * INPUT_PACKING_THREADS + thread::thread_idx_x();
     let mut largest = 0.0f32;
-    // SAFETY: the caller's promise: these fours are part of the sample, and this thread's.
-    unsafe {
-        while first < p.fours {
-            let mut fours = [[[0.0; 4]; 2]; UNDER_WAY];
-            unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
-                let four = first + NEXT as u32 * step;
-                fours[NEXT] = load(p, four, four < p.fours, aligned, input);
-            });
-            unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
-                let four = first + NEXT as u32 * step;
-                let [low, high] = fours[NEXT];
-                largest = larger_magnitude(largest, larger_magnitude(largest_finite(low), largest_finite(high)));
-                if four < p.fours {
-                    let words = [0, 1, 2, 3].map(|word| half::pack([low[word] * scale, high[word] * scale]));
-                    mem::store(packed.add(four as usize), words);
-                }
-            });
-            first += UNDER_WAY as u32 * step;
-        }
+    while first < p.fours {
+        let mut fours = [[[0.0; 4]; 2]; UNDER_WAY];
+        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+            let four = first + NEXT as u32 * step;
+            // SAFETY: the caller's promise.
+            fours[NEXT] = unsafe { load(p, four, four < p.fours, aligned, input) };
+        });
+        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+            let four = first + NEXT as u32 * step;
+            let [low, high] = fours[NEXT];
+            largest = larger_magnitude(largest, larger_magnitude(largest_of_four(low), largest_of_four(high)));
+            if four < p.fours {
+                let words = [0, 1, 2, 3].map(|word| half::pack([low[word] * scale, high[word] * scale]));
+                // SAFETY: as above: this four is this thread's.
+                unsafe { mem::store(packed.add(four as usize), words) };
+            }
+        });
+        first += UNDER_WAY as u32 * step;
     }
-    largest.to_bits()
-}
-
-/// The largest finite magnitude of four values.
-#[inline(always)]
-fn largest_finite(values: [f32; 4]) -> f32 {
-    let [a, b, c, d] = values.map(|value| if value.abs() < f32::INFINITY { value } else { 0.0 });
-    larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d))
+    largest
 }
 
 /// Loads four elements of either channel of a pair, zeros for those that there are not.

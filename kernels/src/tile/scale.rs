@@ -48,6 +48,7 @@ impl Exponent {
     }
 
     /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
+    #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
     #[inline(always)]
     pub(super) fn of_sample(bits: u32) -> Self {
         let is_right = bits == 0 || (BELOW..=ABOVE).contains(&(power_above(bits) + BEST));

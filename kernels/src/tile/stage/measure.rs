@@ -12,7 +12,7 @@ use cuda_std::{
 };
 
 use super::{INPUT_PRODUCERS, Inputs, Operands, await_first_weights, comes_in_boxes, producer};
-use crate::tile::{parameters::Tiling, ring::Ring, scale::Exponent, unrolled::unrolled};
+use crate::tile::{largest::finite, parameters::Tiling, ring::Ring, scale::Exponent, unrolled::unrolled};
 
 /// Warps that measure: all that stage the input.
 const WARPS: u32 = INPUT_PRODUCERS / 32;
@@ -89,7 +89,6 @@ unsafe fn largest(t: &Tiling, ring: &Ring) -> u32 {
             return largest;
         }
         sync();
-        let finite = |value: f32| if value.abs() < f32::INFINITY { value } else { 0.0 };
         largest_of_all(ring, largest_of_thread(t, ring, finite))
     }
 }

@@ -1,0 +1,38 @@
+//! Largest: the largest finite magnitude among values, which decides the power of two that they are multiplied by (`scale`).
+//!
+//! Infinities and not-a-numbers decide nothing. Magnitudes compare as their bits do, so that warps reduce them as integers.
+
+#[cfg(not(cuda_arch = "sm_70"))]
+use cuda_std::{math::larger_magnitude, shared::SharedPtr, thread, warp};
+
+/// A value, or zero if it is not finite.
+#[inline(always)]
+pub(super) fn finite(value: f32) -> f32 {
+    if value.abs() < f32::INFINITY { value } else { 0.0 }
+}
+
+/// The largest finite magnitude of four values.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[inline(always)]
+pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
+    let [a, b, c, d] = values.map(finite);
+    larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d))
+}
+
+/// The largest value of all threads of the block, none of which is negative. All of them get it.
+///
+/// # Safety
+/// All threads of the block, which has so many whole warps, come here together, and are done with `of_warps`, a word for each warp.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[inline(always)]
+pub(super) unsafe fn largest_of_block(largest: f32, of_warps: SharedPtr<u32>, warps: u32) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let of_warp = warp::warp_reduce_max(u32::MAX, largest.to_bits());
+        if warp::lane_id() == 0 {
+            of_warps.add(thread::thread_idx_x() / 32).store(of_warp);
+        }
+        thread::sync_threads();
+        f32::from_bits((0..warps).map(|warp| of_warps.add(warp).load()).fold(0, u32::max))
+    }
+}

@@ -7,6 +7,8 @@ mod gpu;
 mod leads;
 mod stretches;
 
+use std::time::Duration;
+
 use conv_transpose::{
     ConvTranspose, Precision, Shape,
     cuda::{Algorithm, Device, Options, Plan},
@@ -36,7 +38,7 @@ fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Sh
             let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
             let mut plans = Plan::ways(device, layer, input, options.specialised(false)).unwrap();
             assert!(plans.iter().all(|plan| !plan.is_specialised()));
-            plans.push(Plan::new(device, layer, input, options).unwrap());
+            plans.push(Plan::new(device, layer, input, options.compile_within(Duration::MAX)).unwrap());
             assert!(plans.last().is_some_and(Plan::is_specialised));
             let described = plans.iter().any(|plan| plan.describe().contains(words));
             assert!(described || number > 0, "{precision}, {layer:?}");
@@ -220,7 +222,7 @@ fn large_outputs_stored_in_boxes() {
         let device_bias = device.upload_slice(&bias).unwrap();
         for precision in [Precision::Tf32, Precision::F32] {
             let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
-            let plan = Plan::new(&device, &layer, input, options).unwrap();
+            let plan = Plan::new(&device, &layer, input, options.compile_within(Duration::MAX)).unwrap();
             assert!(plan.is_specialised());
             let in_boxes = plan.describe().contains("stored in boxes");
             assert!(in_boxes || precision == Precision::Tf32, "{}, {layer:?}", plan.describe());
@@ -254,8 +256,8 @@ fn inputs_that_are_converted() {
 /// All ways that make `f16` numbers of the input, by general kernels and by those that are compiled for the layer. On compute capability 9.0 there are such, of either kind.
 fn ways_that_convert<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<Plan<D>> {
     let options = Options::default().algorithm(Algorithm::Tile).precision(Precision::Tf32);
-    let ways =
-        [false, true].map(|specialised| Plan::ways(device, layer, input, options.specialised(specialised)).unwrap());
+    let options = [options.specialised(false), options.compile_within(Duration::MAX)];
+    let ways = options.map(|options| Plan::ways(device, layer, input, options).unwrap());
     let plans: Vec<Plan<D>> =
         ways.into_iter().flatten().filter(|plan| plan.describe().contains(converted::CONVERTS)).collect();
     for way in converted::BOTH_WAYS {

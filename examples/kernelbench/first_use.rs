@@ -72,6 +72,8 @@ fn measure<const D: usize>(problem: &BenchProblem, variant: Variant, warm_up: bo
     };
     steps.take("the first forward call, until it is finished", &mut forward)?;
     steps.take("the second one", &mut forward)?;
+    steps.take("Plan::warm_up: what is still being compiled", || plan.warm_up())?;
+    steps.take("a forward call after that", &mut forward)?;
     Ok(steps)
 }
 

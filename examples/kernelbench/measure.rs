@@ -119,6 +119,7 @@ impl<'a> Bench<'a> {
         // All bits set: not a number. What a kernel leaves out shows in the error.
         // SAFETY: the subject outlives the launches on the stream, which `time` waits for.
         unsafe { subject.sets[0].1.buffer_mut().set_8_async(0xff, &self.stream)? };
+        plan.warm_up()?;
         let ms = self.time(plan, subject)?;
         Ok(Measurement {
             problem: problem.clone(),

@@ -16,6 +16,7 @@ use super::{
     error::{CudaError, Status, check},
     module::{Kernel, Modules},
     plan::Options,
+    recipe::Launch,
     specialised::{Cache, Specialised},
     tensor::DeviceTensor,
 };
@@ -292,14 +293,15 @@ impl Device {
         self.inner.modules.kernel(name)
     }
 
-    /// The kernel of that name, compiled for the values of its first parameters.
-    pub(super) fn specialised_kernel(
-        &self,
-        name: &'static str,
-        values: &[&[u8]],
-    ) -> Result<Arc<Specialised>, CudaError> {
-        let _entered = self.enter()?;
-        self.inner.specialised.get(self, self.inner.modules.ptx(name)?, values)
+    /// Whether the kernel of that name need not be compiled.
+    pub(super) fn is_at_hand(&self, name: &'static str) -> bool {
+        self.inner.modules.is_at_hand(name)
+    }
+
+    /// The kernel of a launch, compiled for the values of its first parameters, or about to be.
+    pub(super) fn specialised_kernel(&self, launch: &Launch, values: &[&[u8]]) -> Result<Arc<Specialised>, CudaError> {
+        let ptx = self.inner.modules.ptx(launch.kernel)?;
+        Ok(self.inner.specialised.get(self, ptx, values, launch.shared_bytes))
     }
 }
 

@@ -1,15 +1,15 @@
 //! Kernels in a context: each is loaded when it is first asked for, and launched as often as wanted.
 //!
-//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use. Where there is
-//! machine code for the device, and the driver takes it, all kernels are loaded at once, in milliseconds.
+//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use. Drivers of CUDA 12 compile several at a time,
+//! and launch others meanwhile. Where there is machine code for the device, and the driver takes it, all kernels are loaded at once, in milliseconds.
 
 use std::{
-    ffi::{CString, c_int, c_uint, c_void},
+    ffi::{CStr, CString, c_int, c_uint, c_void},
     ptr,
     sync::{Mutex, PoisonError},
 };
 
-use cuda_loader::Grid;
+use cuda_loader::{Grid, Library};
 use cust::sys::{self, CUresult};
 
 use super::{
@@ -40,7 +40,17 @@ pub(super) struct Modules {
 /// What is loaded into a context: PTX of one kernel, or machine code of all.
 #[derive(Debug)]
 pub(super) struct Module {
-    raw: sys::CUmodule,
+    raw: Raw,
+    /// What the driver says about it. How long it keeps the address for that, it does not say.
+    _log: Box<[u8]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Raw {
+    /// Loaded into one context, which the driver locks while it compiles.
+    OfContext(sys::CUmodule),
+    /// For any context.
+    Library(Library),
 }
 
 // SAFETY: a module handle may be used from any thread whose current context is the module's.
@@ -94,9 +104,16 @@ impl Modules {
         let mut slot = self.loaded[index].lock().unwrap_or_else(PoisonError::into_inner);
         let module = match &mut *slot {
             Some(module) => module,
-            empty => empty.insert(Module::load(architecture, kernels[index].1)?),
+            empty => empty.insert(Module::load(architecture, name, kernels[index].1)?),
         };
         module.kernel(name)
+    }
+
+    /// Whether the kernel of that name need not be compiled.
+    pub(super) fn is_at_hand(&self, name: &'static str) -> bool {
+        let index = self.ptx.kernels.iter().position(|&(kernel, _)| kernel == name);
+        let is_loaded = |index: usize| self.loaded[index].try_lock().is_ok_and(|slot| slot.is_some());
+        self.machine_code.is_some() || index.is_some_and(is_loaded)
     }
 
     /// The architecture that the kernel of that name was compiled for, its name, and its PTX.
@@ -139,29 +156,14 @@ impl Modules {
 }
 
 impl Module {
-    /// Has the driver compile PTX, that of `architecture`, into the current context.
-    pub(super) fn load(architecture: &str, ptx: &str) -> Result<Self, CudaError> {
+    /// Has the driver compile the PTX of a kernel, that of `architecture`, for the current context.
+    pub(super) fn load(architecture: &str, kernel: &str, ptx: &str) -> Result<Self, CudaError> {
         const LOG_BYTES: usize = 16 << 10;
-        let mut log = vec![0u8; LOG_BYTES];
-        let mut options =
-            [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // The driver takes integers in the place of pointers here.
-        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
-        let text = CString::new(ptx).expect("the compiler's PTX is text");
-        let mut raw = ptr::null_mut();
-        // SAFETY: a null-terminated text, and two options with a value each; the log is as long as its option says.
-        let result = unsafe {
-            sys::cuModuleLoadDataEx(
-                &mut raw,
-                text.as_ptr().cast(),
-                options.len() as c_uint,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
-        };
-        match result as u32 {
-            0 => Ok(Self { raw }),
-            code => Err(explain(architecture, ptx, Status(code), &log)),
+        let mut log = vec![0; LOG_BYTES].into_boxed_slice();
+        let text = |text: &str| CString::new(text).expect("names of kernels and the compiler's PTX are text");
+        match Raw::compile(&text(ptx), &text(kernel), &mut log) {
+            Ok(raw) => Ok(Self { raw, _log: log }),
+            Err(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
         }
     }
 
@@ -170,22 +172,84 @@ impl Module {
         let mut raw = ptr::null_mut();
         // SAFETY: machine code as the assembler made it, which says itself how long it is.
         let result = unsafe { sys::cuModuleLoadData(&mut raw, code.as_ptr().cast()) };
-        (result as u32 == 0).then_some(Self { raw })
+        (result as u32 == 0).then_some(Self { raw: Raw::OfContext(raw), _log: Box::default() })
     }
 
     /// Unloads the module, whose context must be current. Its kernels must not be used afterwards.
     pub(super) fn unload(self) {
-        // SAFETY: called once, by the drop of what owns it. An error here is an earlier launch's.
-        let _ = unsafe { sys::cuModuleUnload(self.raw) };
+        self.raw.unload();
     }
 
+    /// The kernel of that name, for launches in the current context.
     pub(super) fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
-        let symbol = CString::new(name).expect("kernel names are identifiers");
-        let mut raw = ptr::null_mut();
-        // SAFETY: the module is loaded, the name null-terminated.
-        check("cuModuleGetFunction", unsafe { sys::cuModuleGetFunction(&mut raw, self.raw, symbol.as_ptr()) })?;
-        Ok(Kernel { raw })
+        let name = CString::new(name).expect("kernel names are identifiers");
+        let function = self.raw.function(&name);
+        let failed = |code| CudaError::Driver { call: "cuModuleGetFunction", status: Status(code as u32) };
+        Ok(Kernel { raw: function.map_err(failed)? })
     }
+}
+
+impl Raw {
+    /// Has the driver compile the PTX of a kernel, and say in the log what it does not like.
+    fn compile(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+        match Self::compile_library(ptx, kernel, log) {
+            // A driver before CUDA 12.
+            Err(CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND) => Self::compile_for_context(ptx, log),
+            library => library,
+        }
+    }
+
+    fn compile_library(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+        let (options, values) = keep_in(log);
+        // SAFETY: the values are what the options ask for.
+        let library = Self::Library(unsafe { cuda_loader::load_library(ptx, options, values) }?);
+        // Not before it is asked for a kernel does the driver say that it did not compile.
+        library.function(kernel).inspect_err(|_| library.unload())?;
+        Ok(library)
+    }
+
+    fn compile_for_context(ptx: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+        let (mut options, mut values) = keep_in(log);
+        let (count, options, values) = (options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr());
+        let mut module = ptr::null_mut();
+        // SAFETY: a null-terminated text, and options with a value each, which is what they ask for.
+        succeeded(unsafe { sys::cuModuleLoadDataEx(&mut module, ptx.as_ptr().cast(), count, options, values) })?;
+        Ok(Self::OfContext(module))
+    }
+
+    fn function(self, name: &CStr) -> Result<sys::CUfunction, CUresult> {
+        match self {
+            Self::OfContext(module) => {
+                let mut function = ptr::null_mut();
+                // SAFETY: the module is loaded, the name null-terminated.
+                succeeded(unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) })?;
+                Ok(function)
+            }
+            // SAFETY: the library is loaded.
+            Self::Library(library) => unsafe { cuda_loader::library_function(library, name) },
+        }
+    }
+
+    fn unload(self) {
+        // SAFETY: called once, by what owns it. An error here is an earlier launch's.
+        unsafe {
+            match self {
+                Self::OfContext(module) => drop(sys::cuModuleUnload(module)),
+                Self::Library(library) => drop(cuda_loader::unload_library(library)),
+            }
+        }
+    }
+}
+
+/// The options of the driver's compiler, and their values, that make it say in a log what it does not like.
+fn keep_in(log: &mut [u8]) -> ([sys::CUjit_option; 2], [*mut c_void; 2]) {
+    let options = [sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER, sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The driver takes integers in the place of pointers here.
+    (options, [log.as_mut_ptr().cast(), log.len() as *mut c_void])
+}
+
+fn succeeded(result: CUresult) -> Result<(), CUresult> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
 }
 
 impl Kernel {
@@ -379,11 +443,26 @@ pub(super) mod tests {
         assert!(matches!(refusal, CudaError::Driver { call: "cuFuncSetAttribute", .. }), "{refusal}");
     }
 
+    /// What drivers before CUDA 12 do, which have no libraries.
+    #[test]
+    fn a_module_of_the_context_has_the_kernel_too() {
+        let Some(device) = device("a_module_of_the_context_has_the_kernel_too") else { return };
+        let _entered = device.enter().unwrap();
+        let ptx = embedded::newest("", device.compute_capability()).unwrap();
+        let (_, text) = ptx.kernels.iter().find(|&&(name, _)| name == PROBE).unwrap();
+        let mut log = [0; 1024];
+        let module = Raw::compile_for_context(&CString::new(*text).unwrap(), &mut log).unwrap();
+        assert!(module.function(c"fill_bias").is_ok() && module.function(c"tango").is_err());
+        module.unload();
+        assert!(Raw::compile_for_context(&CString::new(FROM_THE_FUTURE).unwrap(), &mut log).is_err());
+        assert_ne!(log[0], 0, "the driver's compiler says what it does not like");
+    }
+
     #[test]
     fn the_driver_refuses_ptx_that_is_too_new_and_says_why() {
         let Some(device) = device("the_driver_refuses_ptx_that_is_too_new_and_says_why") else { return };
         let _entered = device.enter().unwrap();
-        let refusal = Module::load("sm_80", FROM_THE_FUTURE).unwrap_err();
+        let refusal = Module::load("sm_80", "tango", FROM_THE_FUTURE).unwrap_err();
         report::say(&refusal.to_string());
         let CudaError::PtxRefused { ptx_version, driver, status, log, .. } = refusal else { panic!("{refusal}") };
         assert_eq!(ptx_version, "99.7");

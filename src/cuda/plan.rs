@@ -1,6 +1,10 @@
 //! A plan: one problem on one device, ready to run as often as wanted.
 
-use std::{ffi::c_void, sync::Arc};
+use std::{
+    ffi::c_void,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cuda_loader::Grid;
 use cust::{
@@ -38,7 +42,11 @@ pub struct Options {
     pub(super) algorithm: Algorithm,
     pub(super) precision: Precision,
     pub(super) generic: bool,
+    compile_within: Option<Duration>,
 }
+
+/// How long [`Plan::new`] waits for the driver's compiler if nothing else is asked for.
+const COMPILE_WITHIN: Duration = Duration::from_millis(700);
 
 impl Options {
     /// Forces an algorithm. Default [`Algorithm::Auto`].
@@ -56,13 +64,29 @@ impl Options {
     }
 
     /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true: results are the same, to the
-    /// bit, and a tenth faster on average; but [`Plan::new`] takes half a second, sometimes more than one, where the driver has not compiled this case before, and
-    /// milliseconds where it finds it in its cache on disk, or another plan has it. To be switched off where plans are made for many shapes
-    /// and run a few times each.
+    /// bit, and a tenth faster on average; but the driver takes half a second, sometimes more than one, where it has not compiled this case before, and
+    /// milliseconds where it finds it in its cache on disk, or another plan has it. See [`compile_within`](Self::compile_within). To be switched off where plans are
+    /// made for many shapes and run a few times each.
     #[must_use]
     pub fn specialised(mut self, specialised: bool) -> Self {
         self.generic = !specialised;
         self
+    }
+
+    /// How long [`Plan::new`] waits for kernels that are compiled for its layer. Default 0.7 seconds, in which most of them are. After that the driver goes on beside the program,
+    /// and until it is done the plan takes the general kernels, if the library has machine code of them ([`Device`]) or they are loaded ([`Device::warm_up`]); otherwise it
+    /// waits. [`Plan::warm_up`] waits for what is left: before times are taken, for example, or a graph is captured.
+    ///
+    /// With `Duration::ZERO` plans for all layers of a network are made at once, and their kernels compiled side by side.
+    #[must_use]
+    pub fn compile_within(mut self, time: Duration) -> Self {
+        self.compile_within = Some(time);
+        self
+    }
+
+    /// How long to wait for kernels that are compiled for the plan; `None` if there are none to be.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        (!self.generic).then(|| self.compile_within.unwrap_or(COMPILE_WITHIN))
     }
 }
 
@@ -76,10 +100,6 @@ pub struct Plan<const D: usize> {
     problem: Problem<D>,
     algorithm: Algorithm,
     recipe: Recipe,
-    /// One for each launch that packs the weight.
-    packers: Vec<Kernel>,
-    /// One for each other launch of the recipe.
-    kernels: Vec<Kernel>,
     /// The recipe's tables, in device memory.
     tables: Vec<DeviceMemory<[u32; 4]>>,
     /// Their addresses.
@@ -88,20 +108,31 @@ pub struct Plan<const D: usize> {
     workspace: Option<Workspace>,
     /// Tells the packed weights of this plan from those of others.
     identity: Arc<()>,
-    /// Keeps those of the kernels loaded that were compiled for this plan. Dropped after the tables: to free device memory is to wait for kernels.
-    specialised: Vec<Arc<Specialised>>,
+    /// One for each launch that packs the weight.
+    packers: Vec<LaunchKernel>,
+    /// One for each other launch of the recipe. Dropped after the tables: to free device memory is to wait for kernels.
+    kernels: Vec<LaunchKernel>,
+}
+
+/// The kernel of a launch.
+#[derive(Debug)]
+struct LaunchKernel {
+    /// The one that is compiled for the plan, or a general one, until there is that one.
+    kernel: Kernel,
+    specialised: Option<Arc<Specialised>>,
 }
 
 impl<const D: usize> Plan<D> {
     /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs a kernel waits
-    /// until the driver has compiled it; forward calls load nothing.
+    /// until the driver has compiled it, or some time, if there is another one meanwhile ([`Options::compile_within`]); forward calls load nothing. To drop a plan is to wait for the
+    /// compiler.
     ///
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the
     /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
-        Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?, !options.generic)
+        Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?, options.patience())
     }
 
     /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
@@ -116,7 +147,7 @@ impl<const D: usize> Plan<D> {
     ) -> Result<Vec<Self>, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
         let ways = algorithm::ways(options.algorithm, &task)?;
-        ways.into_iter().map(|way| Self::prepared(device, problem, way, !options.generic)).collect()
+        ways.into_iter().map(|way| Self::prepared(device, problem, way, options.patience())).collect()
     }
 
     /// What is to be computed, and on what.
@@ -130,22 +161,17 @@ impl<const D: usize> Plan<D> {
         Ok((problem, Task::new(problem.to_compute(), options.precision, device.target())))
     }
 
-    /// The plan that computes in a certain way. Its kernels are loaded, and compiled for it if they are to be `specialised`; its tables are in
-    /// device memory.
+    /// The plan that computes in a certain way. Its tables are in device memory and its kernels loaded. Those that are compiled for it are waited for
+    /// with some `patience`; there are none without.
     pub(super) fn prepared(
         device: &Device,
         problem: Problem<D>,
         (algorithm, recipe): Way,
-        specialised: bool,
+        patience: Option<Duration>,
     ) -> Result<Self, Error> {
-        let specialised = specialised && problem.output_shape().len() > 0;
-        // Each of them may have to be compiled.
-        let prepare = |launches: &[Launch]| {
-            let kernels = launches.par_iter().map(|launch| prepare(device, launch, specialised));
-            kernels.collect::<Result<(Vec<_>, Vec<_>), CudaError>>()
-        };
-        let (packers, _) = prepare(&recipe.pack)?;
-        let (kernels, compiled) = prepare(&recipe.launches)?;
+        let patience = patience.filter(|_| problem.output_shape().len() > 0);
+        let packers = LaunchKernel::all(device, &recipe.pack, None)?;
+        let kernels = LaunchKernel::all(device, &recipe.launches, patience)?;
         let tables =
             recipe.tables.iter().map(|table| Ok(DeviceMemory::new(device.clone(), device.upload_slice(table.rows())?)));
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
@@ -158,13 +184,12 @@ impl<const D: usize> Plan<D> {
             problem,
             algorithm,
             recipe,
-            packers,
-            kernels,
             table_addresses: tables.iter().map(|table| table.buffer().as_device_ptr().as_raw()).collect(),
             tables,
             workspace,
             identity: Arc::new(()),
-            specialised: compiled.into_iter().flatten().collect(),
+            packers,
+            kernels,
         })
     }
 
@@ -173,9 +198,20 @@ impl<const D: usize> Plan<D> {
         (self.algorithm, self.recipe)
     }
 
-    /// Whether kernels were compiled for this plan: see [`Options::specialised`].
+    /// Whether kernels that were compiled for this plan are in use: see [`Options::specialised`].
     pub fn is_specialised(&self) -> bool {
-        !self.specialised.is_empty()
+        let mut specialised = self.kernels.iter().filter_map(|kernel| kernel.specialised.as_deref()).peekable();
+        specialised.peek().is_some() && specialised.all(|specialised| specialised.kernel().is_some())
+    }
+
+    /// Waits until the kernels that are compiled for this plan are in use, which [`new`](Self::new) does not always do: see [`Options::compile_within`].
+    ///
+    /// # Errors
+    /// [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports. The plan goes on with general kernels then.
+    pub fn warm_up(&self) -> Result<(), CudaError> {
+        let mut specialised = self.kernels.iter().filter_map(|kernel| kernel.specialised.as_deref());
+        specialised
+            .try_for_each(|specialised| specialised.wait(Duration::MAX).map_or(Ok(()), |kernel| kernel.map(drop)))
     }
 
     /// The problem that this plan solves.
@@ -447,7 +483,7 @@ impl<const D: usize> Plan<D> {
         &self,
         stream: sys::CUstream,
         launches: &[Launch],
-        kernels: &[Kernel],
+        kernels: &[LaunchKernel],
         operands: &Operands,
     ) -> Result<(), CudaError> {
         if self.problem.output_shape().len() == 0 {
@@ -460,30 +496,56 @@ impl<const D: usize> Plan<D> {
             let Launch { blocks, threads, shared_bytes, cluster, beside, .. } = *launch;
             let grid = Grid { blocks, threads, shared_bytes, stream, cluster, beside };
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.launch(grid, arguments)? };
+            unsafe { kernel.now().launch(grid, arguments)? };
         }
         Ok(())
     }
 }
 
-/// The kernel of a launch, loaded and ready for it; and what keeps it loaded, if it is to be `specialised` and gains from that.
-fn prepare(
-    device: &Device,
-    launch: &Launch,
-    specialised: bool,
-) -> Result<(Kernel, Option<Arc<Specialised>>), CudaError> {
-    let _entered = device.enter()?;
-    let constants = launch.constants().filter(|_| specialised);
-    let compiled = match constants.map(|values| device.specialised_kernel(launch.kernel, &values)) {
-        Some(Ok(specialised)) => Some(specialised),
-        // Without its library for that, the driver cannot compile; there may be machine code.
-        None | Some(Err(CudaError::PtxRefused { .. })) => None,
-        Some(Err(error)) => return Err(error),
-    };
-    let kernel = match &compiled {
-        Some(specialised) => specialised.kernel(),
-        None => device.kernel(launch.kernel)?,
-    };
-    kernel.allow_shared_bytes(launch.shared_bytes)?;
-    Ok((kernel, compiled))
+impl LaunchKernel {
+    /// Those of some launches, ready for them. What is compiled for their values is waited for with some patience; there is nothing such without.
+    fn all(device: &Device, launches: &[Launch], patience: Option<Duration>) -> Result<Vec<Self>, CudaError> {
+        let begun = Instant::now();
+        // All compilations begin before one is waited for.
+        let specialise = |launch: &Launch| match launch.constants().filter(|_| patience.is_some()) {
+            Some(values) => device.specialised_kernel(launch, &values).map(Some),
+            None => Ok(None),
+        };
+        let specialised = launches.iter().map(specialise).collect::<Result<Vec<_>, _>>()?;
+        let ready = |(launch, specialised)| {
+            let patience = patience.unwrap_or_default().saturating_sub(begun.elapsed());
+            Self::new(device, launch, specialised, patience)
+        };
+        launches.par_iter().zip(specialised).map(ready).collect()
+    }
+
+    fn new(
+        device: &Device,
+        launch: &Launch,
+        specialised: Option<Arc<Specialised>>,
+        patience: Duration,
+    ) -> Result<Self, CudaError> {
+        let general = || -> Result<Kernel, CudaError> {
+            let kernel = device.kernel(launch.kernel)?;
+            let _entered = device.enter()?;
+            kernel.allow_shared_bytes(launch.shared_bytes)?;
+            Ok(kernel)
+        };
+        if let Some(specialised) = specialised {
+            let patience = if device.is_at_hand(launch.kernel) { patience } else { Duration::MAX };
+            match specialised.wait(patience) {
+                None => return Ok(Self { kernel: general()?, specialised: Some(specialised) }),
+                Some(Ok(kernel)) => return Ok(Self { kernel, specialised: Some(specialised) }),
+                // Without its library for that, the driver cannot compile; there may be machine code.
+                Some(Err(CudaError::PtxRefused { .. })) => {}
+                Some(Err(error)) => return Err(error),
+            }
+        }
+        Ok(Self { kernel: general()?, specialised: None })
+    }
+
+    /// The kernel that a launch takes now.
+    fn now(&self) -> Kernel {
+        self.specialised.as_ref().and_then(|specialised| specialised.kernel()).unwrap_or(self.kernel)
+    }
 }

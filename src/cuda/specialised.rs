@@ -2,15 +2,21 @@
 //!
 //! The kernels take any layer; strides, extents, the kinds of runs that there are come as parameters. Where these are constants, the driver's
 //! compiler leaves out what the layer does not need, two thirds of the instructions of a tile kernel, and folds addresses. The values are
-//! those that a launch passes, so the results are the same, to the bit.
+//! those that a launch passes, so the results are the same, to the bit; and so a plan can compute with the general kernels while the driver compiles.
 
+mod constants;
 mod reachable;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    mem,
+    panic::{self, AssertUnwindSafe},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
+use constants::with_constants;
 use reachable::reachable;
 
 use super::{
@@ -19,27 +25,126 @@ use super::{
     module::{Kernel, Module},
 };
 
-/// A kernel that was compiled for the values of its first parameters, loaded as long as somebody has it.
+/// Bytes of registers that a thread may keep in memory: what it needs once for each job. More of them are in the way of products.
+const MOST_LOCAL_BYTES: u32 = 32;
+
+/// A kernel that is compiled for the values of its first parameters, on a thread of its own, and stays loaded as long as somebody has this.
 #[derive(Debug)]
 pub(super) struct Specialised {
-    module: Option<Module>,
-    kernel: Kernel,
-    /// Keeps the context alive.
-    device: Device,
+    compilation: Arc<Compilation>,
+    thread: Option<JoinHandle<()>>,
 }
 
-/// Those that are loaded.
-#[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<Loaded>);
+#[derive(Debug)]
+struct Compilation {
+    /// Keeps the context alive.
+    device: Device,
+    case: Case,
+    architecture: &'static str,
+    ptx: &'static str,
+    outcome: Mutex<Outcome>,
+    finished: Condvar,
+}
 
-/// Kernels by name and values.
-type Loaded = HashMap<(&'static str, Box<[u8]>), Weak<Specialised>>;
+#[derive(Debug, Default)]
+enum Outcome {
+    #[default]
+    UnderWay,
+    Done(Result<Compiled, CudaError>),
+    /// Which whoever waits has to hear of.
+    Panic,
+}
+
+/// What a kernel is compiled for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Case {
+    kernel: &'static str,
+    values: Vec<Box<[u8]>>,
+    shared_bytes: u32,
+}
+
+/// A module, and the kernel in it.
+#[derive(Debug)]
+struct Compiled {
+    module: Module,
+    kernel: Kernel,
+}
+
+/// Those that are compiled, or about to be.
+#[derive(Debug, Default)]
+pub(super) struct Cache(Mutex<HashMap<Case, Weak<Specialised>>>);
 
 impl Specialised {
-    /// The kernel of that name in a module of the device's context, which is unloaded with it, or at once if it has no such kernel.
-    fn new(device: &Device, module: Module, name: &str) -> Result<Self, CudaError> {
-        match module.kernel(name) {
-            Ok(kernel) => Ok(Self { module: Some(module), kernel, device: device.clone() }),
+    /// Begins to compile.
+    fn new(compilation: Compilation) -> Self {
+        let compilation = Arc::new(compilation);
+        let theirs = compilation.clone();
+        let thread = thread::Builder::new().name("compile a kernel".to_owned()).spawn(move || theirs.run()).ok();
+        if thread.is_none() {
+            compilation.run();
+        }
+        Self { compilation, thread }
+    }
+
+    /// The kernel, if it has been compiled by now.
+    pub(super) fn kernel(&self) -> Option<Kernel> {
+        match &*self.compilation.lock() {
+            Outcome::Done(Ok(compiled)) => Some(compiled.kernel),
+            _ => None,
+        }
+    }
+
+    /// Waits for the kernel, but no longer than for some time.
+    pub(super) fn wait(&self, at_most: Duration) -> Option<Result<Kernel, CudaError>> {
+        let Compilation { finished, .. } = &*self.compilation;
+        let under_way = |outcome: &mut Outcome| matches!(outcome, Outcome::UnderWay);
+        let outcome = finished.wait_timeout_while(self.compilation.lock(), at_most, under_way);
+        let (outcome, _) = outcome.unwrap_or_else(PoisonError::into_inner);
+        match &*outcome {
+            Outcome::UnderWay => None,
+            Outcome::Done(result) => Some(result.as_ref().map(|compiled| compiled.kernel).map_err(CudaError::clone)),
+            Outcome::Panic => panic!("the thread that compiled a kernel panicked"),
+        }
+    }
+}
+
+impl Drop for Specialised {
+    fn drop(&mut self) {
+        // Nobody compiles when the program ends, or when a context ends that was lent.
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let outcome = mem::take(&mut *self.compilation.lock());
+        if let (Outcome::Done(Ok(compiled)), Ok(_entered)) = (outcome, self.compilation.device.enter()) {
+            compiled.module.unload();
+        }
+    }
+}
+
+impl Compilation {
+    fn run(&self) {
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.compiled()));
+        *self.lock() = outcome.map_or(Outcome::Panic, Outcome::Done);
+        self.finished.notify_all();
+    }
+
+    fn compiled(&self) -> Result<Compiled, CudaError> {
+        let _entered = self.device.enter()?;
+        let compiled = self.compiled_to(true)?;
+        if compiled.kernel.local_bytes()? <= MOST_LOCAL_BYTES {
+            return Ok(compiled);
+        }
+        // Registers are not enough to go on while products are under way.
+        compiled.module.unload();
+        self.compiled_to(false)
+    }
+
+    fn compiled_to(&self, go_on: bool) -> Result<Compiled, CudaError> {
+        let Case { kernel: name, values, shared_bytes } = &self.case;
+        let module = Module::load(self.architecture, name, &reachable(&with_constants(self.ptx, name, values, go_on)))?;
+        let kernel = module.kernel(name).and_then(|kernel| kernel.allow_shared_bytes(*shared_bytes).map(|()| kernel));
+        match kernel {
+            Ok(kernel) => Ok(Compiled { module, kernel }),
             Err(error) => {
                 module.unload();
                 Err(error)
@@ -47,144 +152,31 @@ impl Specialised {
         }
     }
 
-    pub(super) fn kernel(&self) -> Kernel {
-        self.kernel
-    }
-}
-
-impl Drop for Specialised {
-    fn drop(&mut self) {
-        if let (Ok(_entered), Some(module)) = (self.device.enter(), self.module.take()) {
-            module.unload();
-        }
+    fn lock(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Cache {
-    /// The kernel of that name for these values; compiles it, in the current context, unless somebody has it.
+    /// The kernel of a launch for some values, which is compiled from the PTX of `architecture` unless somebody has it.
     pub(super) fn get(
         &self,
         device: &Device,
-        (architecture, name, ptx): (&str, &'static str, &str),
+        (architecture, kernel, ptx): (&'static str, &'static str, &'static str),
         values: &[&[u8]],
-    ) -> Result<Arc<Specialised>, CudaError> {
-        let key = (name, values.concat().into());
-        if let Some(kernel) = self.lock().get(&key).and_then(Weak::upgrade) {
-            return Ok(kernel);
+        shared_bytes: u32,
+    ) -> Arc<Specialised> {
+        let case = Case { kernel, values: values.iter().map(|&value| value.into()).collect(), shared_bytes };
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(specialised) = cache.get(&case).and_then(Weak::upgrade) {
+            return specialised;
         }
-        // Not under the lock: others need not wait for this compilation. Whoever compiles the same at the same time has one of his own.
-        let compile = |goes_on| {
-            let module = Module::load(architecture, &reachable(&with_constants(ptx, name, values, goes_on)))?;
-            Specialised::new(device, module, name)
-        };
-        let mut specialised = compile(true)?;
-        if specialised.kernel.local_bytes()? > MOST_LOCAL_BYTES {
-            // Registers are not enough to go on while products are under way.
-            specialised = compile(false)?;
-        }
-        let specialised = Arc::new(specialised);
-        let mut cache = self.lock();
         cache.retain(|_, kernel| kernel.strong_count() > 0);
-        cache.insert(key, Arc::downgrade(&specialised));
-        Ok(specialised)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Bytes of registers that a thread may keep in memory: what it needs once for each job. More of them are in the way of products.
-const MOST_LOCAL_BYTES: u32 = 32;
-
-/// The comment behind instructions that only kernels for any layer need.
-const UNLESS_SPECIALISED: &str = "//! unless specialised";
-
-/// The comment before instructions that only specialised kernels need.
-const IF_SPECIALISED: &str = "//! if specialised: ";
-
-/// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes becomes a move.
-/// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
-fn with_constants(ptx: &str, name: &str, values: &[&[u8]], goes_on: bool) -> String {
-    let parameter = format!("[{name}_param_");
-    let mut text = String::with_capacity(ptx.len());
-    for line in ptx.lines().filter(|line| !(goes_on && line.ends_with(UNLESS_SPECIALISED))) {
-        match load(line, &parameter).and_then(|load| constant(&load, values)) {
-            Some(constant) => text.push_str(&constant),
-            None if goes_on => text.push_str(line.trim_start().strip_prefix(IF_SPECIALISED).unwrap_or(line)),
-            None => text.push_str(line),
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// A load of one value from a parameter.
-struct Load<'a> {
-    register: &'a str,
-    /// The parameter's number.
-    parameter: usize,
-    offset: usize,
-    bytes: usize,
-}
-
-/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does. Names of parameters are `parameter` and a number.
-fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
-    let (kind, rest) = line.trim().strip_prefix("ld.param.")?.split_once(char::is_whitespace)?;
-    let bytes = match kind {
-        "b64" | "u64" | "s64" => 8,
-        "b32" | "u32" | "s32" => 4,
-        _ => return None,
-    };
-    let (register, place) = rest.trim().split_once(',')?;
-    let place = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
-    let (number, offset) = place.split_once('+').unwrap_or((place, "0"));
-    Some(Load { register, parameter: number.parse().ok()?, offset: offset.parse().ok()?, bytes })
-}
-
-/// The instruction in the place of a load, if the values have such bytes.
-fn constant(load: &Load, values: &[&[u8]]) -> Option<String> {
-    let mut bytes = [0; 8];
-    bytes[..load.bytes].copy_from_slice(values.get(load.parameter)?.get(load.offset..load.offset + load.bytes)?);
-    Some(format!("\tmov.b{} {}, {:#x};", 8 * load.bytes, load.register, u64::from_le_bytes(bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use conv_transpose_kernels::tile::{Tiling, VARIANTS};
-
-    use super::*;
-    use crate::cuda::embedded;
-
-    #[test]
-    fn loads_become_moves_of_the_same_bytes() {
-        let ptx = "\tld.param.b64 \t%rd1, [tango_param_0];\n\tld.param.u32 \t%r7, [tango_param_0+12];\n\
-                   \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
-                   \tld.param.b32 \t%r8, [tango_param_1+4];\n\tbar.sync 0; //! unless specialised\n\t//! if specialised: bar.sync 1;\n";
-        let values: Vec<u8> = (1..=24).collect();
-        let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
-                        \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
-                        \tmov.b32 %r8, 0x18171615;\nbar.sync 1;\n";
-        assert_eq!(with_constants(ptx, "tango", &[&values[..16], &values[16..]], true), expected);
-    }
-
-    #[test]
-    fn no_tile_kernel_is_left_with_a_load_of_its_tiling() {
-        let values = vec![0; size_of::<Tiling>()];
-        for capability in [(7, 0), (8, 0), (9, 0)] {
-            let ptx = embedded::newest("", capability).unwrap();
-            for (name, text) in ptx.kernels.iter().filter(|(name, _)| name.starts_with("tile_")) {
-                assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));
-                let loads = |text: &str| text.matches(&format!("[{name}_param_0")).count();
-                assert!(loads(text) > 40, "{name} reads its tiling");
-                let specialised = with_constants(text, name, &[&values], true);
-                assert_eq!(loads(&specialised), 0, "{name}, {}", ptx.name);
-                // Where products are asynchronous: see `Accumulators::wait_unless_specialised` of the kernels.
-                for comment in [UNLESS_SPECIALISED, IF_SPECIALISED] {
-                    assert_eq!(text.contains(comment), capability == (9, 0), "{name}");
-                    assert!(!specialised.contains(comment));
-                }
-            }
-        }
+        let (outcome, finished) = Default::default();
+        let compilation =
+            Compilation { device: device.clone(), case: case.clone(), architecture, ptx, outcome, finished };
+        let specialised = Arc::new(Specialised::new(compilation));
+        cache.insert(case, Arc::downgrade(&specialised));
+        specialised
     }
 }

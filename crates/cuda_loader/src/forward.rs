@@ -24,14 +24,14 @@ const NO_DRIVER: CUresult = CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED;
 const NO_SYMBOL: CUresult = CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
 
 /// A driver function of type `F`, looked up at the first call.
-struct Entry<F> {
+pub(crate) struct Entry<F> {
     name: &'static str,
     function: OnceLock<Result<F, CUresult>>,
 }
 
 impl<F: Copy> Entry<F> {
     /// `name` ends in a NUL.
-    const fn new(name: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str) -> Self {
         let function = OnceLock::new();
         Self { name, function }
     }
@@ -39,7 +39,7 @@ impl<F: Copy> Entry<F> {
     /// # Safety
     ///
     /// `F` must be the type that `cuda.h` gives the function, with an integer for its result.
-    unsafe fn get(&self) -> Result<F, CUresult> {
+    pub(crate) unsafe fn get(&self) -> Result<F, CUresult> {
         *self.function.get_or_init(|| {
             let driver = loaded().map_err(|_| NO_DRIVER)?;
             let name = CStr::from_bytes_with_nul(self.name.as_bytes()).map_err(|_| NO_SYMBOL)?;

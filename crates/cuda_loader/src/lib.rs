@@ -21,7 +21,9 @@
 
 mod driver;
 mod forward;
+mod library;
 mod status;
 
 pub use driver::{Attempt, Driver, MissingSymbol, NoDriver, driver};
 pub use forward::{Grid, encode_tensor_map, launch_grid, most_active_clusters};
+pub use library::{Library, library_function, load_library, unload_library};

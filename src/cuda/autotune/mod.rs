@@ -120,7 +120,7 @@ impl Autotune {
         let mut ways = algorithm::ways(options.algorithm, &task)?;
         let case = Case::new(Gpu::of(device), options.algorithm, &task);
         if let Some(index) = self.known(&case, &ways).or_else(|| only_way(&problem, &ways)) {
-            return Plan::prepared(device, problem, ways.swap_remove(index), !options.generic);
+            return Plan::prepared(device, problem, ways.swap_remove(index), options.patience());
         }
         let plan = self.fastest(device, problem, ways, !options.generic)?;
         self.decisions.insert(case, Choice::of(plan.algorithm(), &plan.describe()));

@@ -1,0 +1,94 @@
+//! The PTX of a kernel with the values of its first parameters written into it.
+
+/// The comment behind instructions that only kernels for any layer need.
+const UNLESS_SPECIALISED: &str = "//! unless specialised";
+
+/// The comment before instructions that only specialised kernels need.
+const IF_SPECIALISED: &str = "//! if specialised: ";
+
+/// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes becomes a move.
+/// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
+pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>], goes_on: bool) -> String {
+    let parameter = format!("[{name}_param_");
+    let mut text = String::with_capacity(ptx.len());
+    for line in ptx.lines().filter(|line| !(goes_on && line.ends_with(UNLESS_SPECIALISED))) {
+        match load(line, &parameter).and_then(|load| constant(&load, values)) {
+            Some(constant) => text.push_str(&constant),
+            None if goes_on => text.push_str(line.trim_start().strip_prefix(IF_SPECIALISED).unwrap_or(line)),
+            None => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A load of one value from a parameter.
+struct Load<'a> {
+    register: &'a str,
+    /// The parameter's number.
+    parameter: usize,
+    offset: usize,
+    bytes: usize,
+}
+
+/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does. Names of parameters are `parameter` and a number.
+fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
+    let (kind, rest) = line.trim().strip_prefix("ld.param.")?.split_once(char::is_whitespace)?;
+    let bytes = match kind {
+        "b64" | "u64" | "s64" => 8,
+        "b32" | "u32" | "s32" => 4,
+        _ => return None,
+    };
+    let (register, place) = rest.trim().split_once(',')?;
+    let place = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
+    let (number, offset) = place.split_once('+').unwrap_or((place, "0"));
+    Some(Load { register, parameter: number.parse().ok()?, offset: offset.parse().ok()?, bytes })
+}
+
+/// The instruction in the place of a load, if the values have such bytes.
+fn constant(load: &Load, values: &[impl AsRef<[u8]>]) -> Option<String> {
+    let mut bytes = [0; 8];
+    bytes[..load.bytes]
+        .copy_from_slice(values.get(load.parameter)?.as_ref().get(load.offset..load.offset + load.bytes)?);
+    Some(format!("\tmov.b{} {}, {:#x};", 8 * load.bytes, load.register, u64::from_le_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use conv_transpose_kernels::tile::{Tiling, VARIANTS};
+
+    use super::*;
+    use crate::cuda::embedded;
+
+    #[test]
+    fn loads_become_moves_of_the_same_bytes() {
+        let ptx = "\tld.param.b64 \t%rd1, [tango_param_0];\n\tld.param.u32 \t%r7, [tango_param_0+12];\n\
+                   \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
+                   \tld.param.b32 \t%r8, [tango_param_1+4];\n\tbar.sync 0; //! unless specialised\n\t//! if specialised: bar.sync 1;\n";
+        let values: Vec<u8> = (1..=24).collect();
+        let expected = "\tmov.b64 %rd1, 0x807060504030201;\n\tmov.b32 %r7, 0x100f0e0d;\n\
+                        \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
+                        \tmov.b32 %r8, 0x18171615;\nbar.sync 1;\n";
+        assert_eq!(with_constants(ptx, "tango", &[&values[..16], &values[16..]], true), expected);
+    }
+
+    #[test]
+    fn no_tile_kernel_is_left_with_a_load_of_its_tiling() {
+        let values = vec![0; size_of::<Tiling>()];
+        for capability in [(7, 0), (8, 0), (9, 0)] {
+            let ptx = embedded::newest("", capability).unwrap();
+            for (name, text) in ptx.kernels.iter().filter(|(name, _)| name.starts_with("tile_")) {
+                assert!(VARIANTS.iter().any(|variant| variant.kernel == *name));
+                let loads = |text: &str| text.matches(&format!("[{name}_param_0")).count();
+                assert!(loads(text) > 40, "{name} reads its tiling");
+                let specialised = with_constants(text, name, &[&values], true);
+                assert_eq!(loads(&specialised), 0, "{name}, {}", ptx.name);
+                // Where products are asynchronous: see `Accumulators::wait_unless_specialised` of the kernels.
+                for comment in [UNLESS_SPECIALISED, IF_SPECIALISED] {
+                    assert_eq!(text.contains(comment), capability == (9, 0), "{name}");
+                    assert!(!specialised.contains(comment));
+                }
+            }
+        }
+    }
+}

@@ -174,7 +174,7 @@ struct KernelRow<I> {
 ///
 /// # Safety
 /// As the kernels.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn compute<I: Index, const V: usize>(index: I, p: &Problem, pieces: &Pieces, operands: &Operands) {
     if index >= I::new(pieces.threads) {
         return;
@@ -195,7 +195,7 @@ unsafe fn compute<I: Index, const V: usize>(index: I, p: &Problem, pieces: &Piec
 
 impl<I: Index> Place<I> {
     /// The place of a thread whose pieces have `V` columns.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn of<const V: usize>(index: I, p: &Problem, pieces: &Pieces) -> Self {
         let (row, column) = index.divide(pieces.columns_divisor);
         let (slice, y) = row.divide(pieces.rows_divisor);
@@ -209,7 +209,7 @@ impl<I: Index> Place<I> {
 ///
 /// # Safety
 /// The operands are the problem's, and the place is within the output.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn sum<I: Index, const V: usize>(
     sums: &mut [[f32; V]; PIECES],
     place: &Place<I>,
@@ -259,7 +259,7 @@ unsafe fn sum<I: Index, const V: usize>(
 ///
 /// # Safety
 /// `phases` must be the problem's table, readable by the device, and `x` be within the output.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn last_tap<I: Index, const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I) {
     if V == 1 {
         let (q, r) = x.divide(axis.stride_divisor);
@@ -284,7 +284,7 @@ unsafe fn last_tap<I: Index, const V: usize>(axis: &Axis, pieces: &Pieces, phase
 ///
 /// # Safety
 /// The rows and the kernel's row are readable by the device.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn add_row<I: Index, const V: usize>(
     sums: &mut [[f32; V]; PIECES],
     axis: &Axis,
@@ -325,7 +325,7 @@ unsafe fn add_row<I: Index, const V: usize>(
 ///
 /// # Safety
 /// The place is within the output, and its pieces are this thread's alone.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn store<I: Index, const V: usize>(
     sums: &[[f32; V]; PIECES],
     place: &Place<I>,

@@ -37,7 +37,7 @@ pub unsafe fn fill_bias_wide(problem: Problem, bias: *const f32, output: *mut f3
 ///
 /// # Safety
 /// As [`fill_bias_wide`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn fill_some<I: Index>(index: I, p: &Problem, bias: *const f32, output: *mut f32) {
     let first = index.times(I::new(FILLED));
     if first >= I::new(p.outputs) {
@@ -64,7 +64,7 @@ unsafe fn fill_some<I: Index>(index: I, p: &Problem, bias: *const f32, output: *
 ///
 /// # Safety
 /// The positions are within the output; a bias has an element per output channel.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn biases<I: Index>(positions: [I; 4], p: &Problem, bias: *const f32) -> [f32; 4] {
     if bias.is_null() {
         return [0.0; 4];
@@ -80,14 +80,14 @@ unsafe fn biases<I: Index>(positions: [I; 4], p: &Problem, bias: *const f32) -> 
 ///
 /// # Safety
 /// As [`biases`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn bias_at<I: Index>(position: I, p: &Problem, bias: *const f32) -> f32 {
     // SAFETY: the caller's promise.
     if bias.is_null() { 0.0 } else { unsafe { bias_of(plane(position, p), p, bias) } }
 }
 
 /// The plane, of all samples' channels, that a row-major position is in.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn plane<I: Index>(position: I, p: &Problem) -> I {
     let [az, ay, ax] = &p.axes;
     let (row, _) = position.divide(ax.output_divisor);
@@ -99,7 +99,7 @@ fn plane<I: Index>(position: I, p: &Problem) -> I {
 ///
 /// # Safety
 /// As [`biases`]; the bias is not null.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn bias_of<I: Index>(plane: I, p: &Problem, bias: *const f32) -> f32 {
     let (_, channel) = plane.divide(p.out_channels_divisor);
     // SAFETY: the caller's promise.

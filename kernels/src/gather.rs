@@ -59,7 +59,7 @@ pub unsafe fn gather_wide(
 ///
 /// # Safety
 /// As the kernels.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn gather_one<I: Index>(
     index: I,
     p: &Problem,

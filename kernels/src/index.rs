@@ -34,7 +34,7 @@ impl Divisor {
     }
 
     /// What it divides by.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub fn value(self) -> u64 {
         self.value
     }
@@ -62,42 +62,42 @@ pub trait Index: Copy + PartialOrd {
 }
 
 impl Index for u32 {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn new(value: u64) -> Self {
         value as u32
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn from_signed(value: i64) -> Self {
         value as u32
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn offset(self) -> usize {
         self as usize
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn minus(self, other: Self) -> Self {
         self.wrapping_sub(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn is_negative(self) -> bool {
         (self as i32) < 0
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn divide(self, by: Divisor) -> (Self, Self) {
         let high = ((self as u64 * by.multiplier as u64) >> 32) as u32;
         let quotient = math::shift_right(high.wrapping_add(self), by.shift);
@@ -106,42 +106,42 @@ impl Index for u32 {
 }
 
 impl Index for u64 {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn new(value: u64) -> Self {
         value
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn from_signed(value: i64) -> Self {
         value as u64
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn offset(self) -> usize {
         self as usize
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn plus(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn minus(self, other: Self) -> Self {
         self.wrapping_sub(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn times(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn is_negative(self) -> bool {
         (self as i64) < 0
     }
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn divide(self, by: Divisor) -> (Self, Self) {
         // `Divisor::new` never stores zero; without the hint the division would be checked.
         let quotient = self.checked_div(by.value).unwrap_or(self);

@@ -104,7 +104,7 @@ impl Axis {
     ///
     /// # Safety
     /// `phases` must be the table that this axis was made with, readable by the device, and `o` be within the output.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
         let (q, r) = o.divide(self.stride_divisor);
         // SAFETY: the caller's promise.
@@ -115,7 +115,7 @@ impl Axis {
     ///
     /// # Safety
     /// As [`taps`](Self::taps), of that output position.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn taps_of_phase<I: Index>(&self, phases: *const Phase, r: I, q: I) -> Taps<I> {
         // SAFETY: the caller's promise.
         let phase = unsafe { self.phase(phases, r) };
@@ -130,7 +130,7 @@ impl Axis {
     ///
     /// # Safety
     /// As [`taps`](Self::taps).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn all_taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
         let (q, r) = o.divide(self.stride_divisor);
         // SAFETY: the caller's promise.
@@ -148,7 +148,7 @@ impl Axis {
     ///
     /// # Safety
     /// As [`taps`](Self::taps), of some output position of that phase.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn phase<I: Index>(&self, phases: *const Phase, r: I) -> Phase {
         // SAFETY: the table has an entry for each remainder of an output position.
         let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
@@ -159,7 +159,7 @@ impl Axis {
     /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions fall from tap
     /// to tap, so those before and behind it are the first and the last ones: cutting them off saves the loop a check per tap, and
     /// a kernel that is far larger than the input all the taps that reach nothing.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn within_input<I: Index>(&self, count: I, tap: I, input: I) -> Taps<I> {
         let (tap_step, input_step) = (I::new(self.tap_step), I::new(self.input_step));
         let (zero, one, extent) = (I::new(0), I::new(1), I::new(self.input));
@@ -184,7 +184,7 @@ impl Axis {
 
 impl<I: Index> Taps<I> {
     /// Calls `body(kernel index, input position)` for each tap.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn for_each(&self, mut body: impl FnMut(I, I)) {
         let (mut tap, mut input, mut left) = (self.tap, self.input, self.count);
         while left > I::new(0) {

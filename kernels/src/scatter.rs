@@ -40,7 +40,7 @@ pub unsafe fn scatter_wide(problem: Problem, threads: u64, input: *const f32, we
 ///
 /// # Safety
 /// As the kernels.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn scatter_one<I: Index>(
     index: I,
     threads: u64,
@@ -99,7 +99,7 @@ unsafe fn scatter_one<I: Index>(
 }
 
 /// Calls `body` for every tap of an axis in order, with the output position that it reaches from input position `i`, if any.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn for_each_reached<I: Index>(axis: &crate::problem::Axis, i: I, mut body: impl FnMut(Option<I>)) {
     let mut o = i.times(I::new(axis.stride)).minus(I::from_signed(axis.pad_begin));
     for _ in 0..axis.kernel as u32 {

@@ -147,6 +147,12 @@ impl Launch {
         }
     }
 
+    /// A launch of some blocks that find something of all their threads' values: each warp has a word of shared memory.
+    pub(super) fn of_blocks(kernel: &'static str, blocks: u32, threads: u32, arguments: Vec<Argument>) -> Self {
+        let shared_bytes = threads / 32 * size_of::<u32>() as u32;
+        Self { blocks: [blocks, 1], threads, shared_bytes, ..Self::per_element(kernel, 0, arguments) }
+    }
+
     /// The values of the first parameters, if the kernel gains from being compiled for them.
     pub(super) fn constants(&self) -> Option<Vec<&[u8]>> {
         let values = self.arguments.iter().map_while(|argument| match argument {

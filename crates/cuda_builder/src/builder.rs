@@ -61,7 +61,8 @@ impl CudaBuilder {
         Self { crate_dir: crate_dir.into(), archs: Vec::new(), copy_to: None, target_dir: None, compiler: None }
     }
 
-    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`.
+    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`, and that they are for a GPU at all as
+    /// `cfg(gpu)`.
     #[must_use]
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
@@ -131,7 +132,7 @@ impl CudaBuilder {
         target_dir: &Path,
         arch: &str,
     ) -> Result<Ptx, Error> {
-        let assembly_dir = target_dir.join("ptx").join(crate_dir.file_name().unwrap_or_default());
+        let assembly_dir = target_dir.join("ptx").join(assembly_name(compiler, crate_dir, arch));
         create_dir(&assembly_dir)?;
         let assembly = assembly_dir.join(format!("{arch}.s"));
         cargo::compile(compiler, crate_dir, target_dir, arch, &assembly)?;
@@ -157,6 +158,14 @@ impl CudaBuilder {
         };
         std::path::absolute(&dir).map_err(Error::at(&dir))
     }
+}
+
+/// The name of a directory for a crate's assembly, of its own for all that cargo tells builds apart by: what is compiled already is taken from there.
+fn assembly_name(compiler: &DeviceCompiler, crate_dir: &Path, arch: &str) -> String {
+    let name = crate_dir.file_name().unwrap_or_default().to_string_lossy();
+    let recipe = recipe::describe(&[arch.to_owned()]);
+    let hash = hex(Sha256::new_with_prefix(format!("{crate_dir:?}\n{compiler:?}\n{recipe}")));
+    format!("{name}-{}", &hash[..16])
 }
 
 /// `sm_80`, `sm_90a`, `sm_100f`.

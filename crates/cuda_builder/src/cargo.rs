@@ -28,7 +28,8 @@ const DROPPED: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS", "LLVM_PROF
 
 /// Compiles the crate for one architecture; its assembly is then in `assembly`.
 ///
-/// Each architecture has its own target directory below the given one, which cargo locks while it builds.
+/// Each architecture has its own target directory below the given one, which cargo locks while it builds. What cargo has compiled before, to the same
+/// file, it does not compile again.
 pub(crate) fn compile(
     compiler: &DeviceCompiler,
     crate_dir: &Path,
@@ -39,7 +40,8 @@ pub(crate) fn compile(
     let mut command = clean_command(compiler);
     command.env("CARGO_ENCODED_RUSTFLAGS", recipe::rustflags(arch).join("\x1f"));
     command.current_dir(crate_dir);
-    command.args(["rustc", "--lib", "--release", "--crate-type=cdylib"]);
+    // A static library takes no linker: the target's own is a component that few have, and there is nothing to link.
+    command.args(["rustc", "--lib", "--release", "--crate-type=staticlib"]);
     command.args(["-Zbuild-std=core", "--target=nvptx64-nvidia-cuda"]);
     command.arg("--target-dir").arg(target_dir.join(arch));
     for setting in recipe::PROFILE {
@@ -50,8 +52,7 @@ pub(crate) fn compile(
     }
     let mut emit = std::ffi::OsString::from("--emit=asm=");
     emit.push(assembly);
-    // The target's own linker is a component that few have, and there is nothing to link: link with nothing.
-    command.arg("--").arg(emit).arg("-Clinker=true");
+    command.arg("--").arg(emit);
     run(command, crate_dir, arch)
 }
 

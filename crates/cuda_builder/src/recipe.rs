@@ -27,6 +27,8 @@ pub(crate) fn rustflags(arch: &str) -> Vec<String> {
         format!("-Ctarget-cpu={arch}"),
         // For kernels that use instructions of one generation; rustc itself has no condition for them.
         format!("--cfg=cuda_arch={arch:?}"),
+        // For attributes that kernels need there, but not on the host.
+        "--cfg=gpu".to_owned(),
         // Copies code, and with it barriers, into branches that threads take separately.
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
     ]

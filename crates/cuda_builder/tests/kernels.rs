@@ -66,6 +66,41 @@ fn version(ptx: &Ptx) -> &str {
     lines.find(|line| line.starts_with(".version")).expect("PTX begins with its version")
 }
 
+/// A crate of one kernel; all such crates have the same name.
+fn crate_of(kernel: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let manifest = "[package]\nname = \"lonely\"\nedition = \"2024\"\n[workspace]\n";
+    let source = format!(
+        "#![no_std]\n#![feature(abi_ptx)]\n#[panic_handler]\nfn stop(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}\n\
+         #[unsafe(no_mangle)]\npub extern \"ptx-kernel\" fn {kernel}() {{}}\n"
+    );
+    std::fs::create_dir(dir.path().join("src")).unwrap();
+    std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(dir.path().join("src/lib.rs"), source).unwrap();
+    dir
+}
+
+#[test]
+fn what_has_been_compiled_is_not_compiled_again_nor_taken_for_another_crate() {
+    let Some(compiler) = compiler() else { return };
+    let dirs = ["tango", "whisky"].map(crate_of);
+    let build = |dir: &tempfile::TempDir| {
+        let builder = CudaBuilder::new(dir.path()).target_dir(target_dir()).compiler(compiler.clone());
+        builder.arch("sm_80").build().unwrap().remove(0)
+    };
+    let written = |ptx: &Ptx| std::fs::metadata(ptx.path.with_extension("s")).unwrap().modified().unwrap();
+    let first = dirs.each_ref().map(build);
+    assert!(first[0].text.contains(".entry tango(") && first[1].text.contains(".entry whisky("));
+    let before = first.each_ref().map(written);
+    let second = dirs.each_ref().map(build);
+    assert_eq!(second, first);
+    assert_eq!(second.each_ref().map(written), before);
+    // Another kernel is compiled.
+    let source = dirs[0].path().join("src/lib.rs");
+    std::fs::write(&source, std::fs::read_to_string(&source).unwrap().replace("tango", "foxtrot")).unwrap();
+    assert!(build(&dirs[0]).text.contains(".entry foxtrot("));
+}
+
 #[test]
 fn a_mistake_in_a_kernel_is_shown_as_the_compiler_shows_it() {
     let Some(compiler) = compiler() else { return };

@@ -27,7 +27,7 @@ pub(super) struct Staged {
 /// # Safety
 /// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
 /// together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn multiply_run<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -94,13 +94,13 @@ pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
 
 /// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what is loaded would stay in too many registers, or it takes longer than it
 /// spares.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn loads_first<const CONVERT: bool>(t: &Tiling, run: &Run) -> bool {
     CONVERT && kind(t, run) < Run::whole(0, 0)
 }
 
 /// The kinds of runs that there are, a bit for each. Asked anew, not kept in registers as an answer for each kind.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn kinds(t: &Tiling) -> u32 {
     hint::opaque(t.run_kinds) & !(Run::SOME_ALIGNED | Run::SOME_UNALIGNED | Run::SOME_ODD)
 }
@@ -117,20 +117,20 @@ const SEVERAL_ROW_TAPS: u32 = {
 };
 
 /// The kind of a run. It is a constant where there is only one and the tiling is constant.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn kind(t: &Tiling, run: &Run) -> u16 {
     let kinds = kinds(t);
     if kinds.is_power_of_two() { kinds.trailing_zeros() as u16 } else { run.kind }
 }
 
 /// Whether a run's kind is a certain one. Where the tiling is constant, the code for kinds that there are not goes.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn is_kind(t: &Tiling, kind: u16, certain: u16) -> bool {
     kind == certain && kinds(t) >> certain & 1 == 1
 }
 
 /// Whether a lane's two positions are neighbours, the first one at an even word. It is a constant where it is the same for all runs.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn is_aligned(t: &Tiling, run: &Run) -> bool {
     let is_any = |bit: u32| t.run_kinds & bit != 0;
     is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
@@ -199,7 +199,7 @@ const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize)
 ///
 /// # Safety
 /// As [`multiply_run`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn run_products<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -296,7 +296,7 @@ const fn rows_of_batch(slots: usize, convert: bool) -> usize {
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn multiply_block<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -350,7 +350,7 @@ unsafe fn multiply_block<
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
 unsafe fn row_by_row<
     const BLOCKS: usize,
@@ -425,7 +425,7 @@ unsafe fn row_by_row<
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 #[allow(unused_assignments, reason = "the last of the unrolled rows has none behind it")]
 unsafe fn rows_together<
     const BLOCKS: usize,
@@ -485,7 +485,7 @@ unsafe fn rows_together<
 ///
 /// # Safety
 /// All threads of the team come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     batch: usize,
@@ -512,7 +512,7 @@ unsafe fn begin_batch<const BLOCKS: usize, const SLOTS: usize, F>(
 ///
 /// # Safety
 /// As [`Accumulators::add_product`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, const F16: bool, const SLOT: usize>(
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     factor: &Factor,
@@ -541,7 +541,7 @@ pub(super) struct PackedRun([u32; 4]);
 impl PackedRun {
     /// # Safety
     /// The table has such a run.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
         // Nothing, as no block has so many threads. If the compiler knew here that all lanes load the same, it would move that to uniform registers, which waits for it.
         let zero = hint::opaque(thread::thread_idx_x()) / MOST_THREADS;
@@ -555,7 +555,7 @@ impl PackedRun {
     ///
     /// # Safety
     /// All lanes of the warp come here together, with the same run.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn unpacked<const F16: bool>(self, t: &Tiling) -> Run {
         if !F16 && is_specialised() && kinds(t) & SEVERAL_ROW_TAPS == 0 {
             return bytemuck::cast(self.0.map(hint::opaque));

@@ -31,7 +31,7 @@ pub(super) struct Fragment {
 
 impl Fragment {
     /// The fragment at the beginning of the staged input.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn new(t: &Tiling) -> Self {
         let [first, second] = [position(), position() + 1].map(|position| position_offset(t, position));
         let start = dynamic_shared_mem::<u8>().add(t.input_start).address();
@@ -40,21 +40,21 @@ impl Fragment {
     }
 
     /// The same fragment that many bytes further on.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn shifted(&self, bytes: u32) -> Self {
         Self { place: self.place.wrapping_add(bytes), ..*self }
     }
 
     /// The same positions of the first channel, whichever the lane has.
     #[cfg(not(cuda_arch = "sm_90a"))]
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn of_first_channel(&self, t: &Tiling) -> Self {
         self.shifted((4 * (warp::lane_id() % 4 * t.channel_words)).wrapping_neg())
     }
 
     /// The same fragment, found anew: what is counted from there is not kept in registers meanwhile.
     #[cfg(not(cuda_arch = "sm_90a"))]
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn opaque(&self) -> Self {
         Self { place: hint::opaque(self.place), second: hint::opaque(self.second) }
     }
@@ -64,7 +64,7 @@ impl Fragment {
     /// # Safety
     /// The words lie within a staged input that is complete.
     #[cfg(not(cuda_arch = "sm_90a"))]
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load_channels(&self, channel_words: u32) -> [[f32; 2]; 4] {
         [0, 1, 2, 3].map(|channel| {
             let first = SharedPtr::<f32>::from_address(self.place).add(channel * channel_words);
@@ -79,7 +79,7 @@ impl Fragment {
     /// # Safety
     /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
     /// position follows the first one.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load<const NEIGHBOURS: usize, const CONVERT: bool>(
         &self,
         t: &Tiling,
@@ -98,7 +98,7 @@ impl Fragment {
 ///
 /// # Safety
 /// As [`Fragment::load`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: bool) -> [f32; 4] {
     // SAFETY: the caller's promise.
     unsafe {
@@ -121,13 +121,13 @@ unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: boo
 pub(super) type Loaded = [[f32; 4]; 4];
 
 /// The first position of this lane in its tile. The second one follows.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn position() -> u32 {
     thread::thread_idx_x() / 32 * 16 + warp::lane_id() / 4 * 2
 }
 
 /// Where a position of the tile begins in a staged channel, in words. Rows without a position take that of row 0.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn position_offset(t: &Tiling, row: u32) -> u32 {
     let row = if row < t.positions { row } else { 0 };
     let (line, x) = row.divide(t.box_x);
@@ -151,7 +151,7 @@ impl Factor {
     pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
 
     /// The fragments that begin with each of the words that were loaded, not split: rounded; or made again if they are `F16`, of what teams `CONVERT`, or of what is packed.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn whole<const F16: bool, const CONVERT: bool>(loaded: &Loaded, scale: &Scale) -> [Self; 3] {
         let loaded = if CONVERT { packed(loaded, scale) } else { [loaded[0], loaded[1]] };
         let [a, b, c] = [words::<0>(&loaded), words::<1>(&loaded), words::<2>(&loaded)];
@@ -171,7 +171,7 @@ impl Factor {
     }
 
     /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn split<const NEIGHBOUR: usize>(loaded: &Loaded) -> Self {
         let words = words::<NEIGHBOUR>(&[loaded[0], loaded[1]]);
         let parts = if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
@@ -180,7 +180,7 @@ impl Factor {
 }
 
 /// Pairs of channels as `f16`, scaled.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn packed(loaded: &Loaded, scale: &Scale) -> [[f32; 4]; 2] {
     let [a, b, c, d] = loaded.map(|words| words.map(|word| scale.of(word)));
     let pairs =
@@ -189,7 +189,7 @@ fn packed(loaded: &Loaded, scale: &Scale) -> [[f32; 4]; 2] {
 }
 
 /// The words of the fragment that begins with number `NEIGHBOUR` of two channels, or two words of them.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn words<const NEIGHBOUR: usize>([a, b]: &[[f32; 4]; 2]) -> [f32; 4] {
     let (first, second) = (NEIGHBOUR % 3, NEIGHBOUR % 3 + 1);
     [a[first], a[second], b[first], b[second]]

@@ -6,14 +6,14 @@
 use cuda_std::{math::larger_magnitude, shared::SharedPtr, thread, warp};
 
 /// A value, or zero if it is not finite.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn finite(value: f32) -> f32 {
     if value.abs() < f32::INFINITY { value } else { 0.0 }
 }
 
 /// The largest finite magnitude of four values.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
     let [a, b, c, d] = values.map(finite);
     larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d))
@@ -24,7 +24,7 @@ pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
 /// # Safety
 /// All threads of the block, which has so many whole warps, come here together, and are done with `of_warps`, a word for each warp.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn largest_of_block(largest: f32, of_warps: SharedPtr<u32>, warps: u32) -> f32 {
     // SAFETY: the caller's promise.
     unsafe {

@@ -33,7 +33,7 @@ mod fragment;
 mod largest;
 mod multiply;
 mod pack;
-#[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 mod pack_input;
 mod parameters;
 mod partners;
@@ -54,7 +54,7 @@ use fragment::Fragment;
 use multiply::ffma;
 use multiply::{Accumulators, Sums, Weights};
 pub use pack::*;
-#[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub use pack_input::*;
 pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
@@ -107,7 +107,7 @@ pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
 ///
 /// # Safety
 /// As the kernels that `tile_kernel` makes.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn tile<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -147,7 +147,7 @@ unsafe fn tile<
 ///
 /// # Safety
 /// The tables are those that the tiling describes.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
     let thread = hint::opaque(thread::thread_idx_x());
     let row = thread * ROWS_OF_LINE;
@@ -161,7 +161,7 @@ unsafe fn prefetch_tables(t: &Tiling, tables: *const [u32; 4]) {
 ///
 /// # Safety
 /// The tables are those that the tiling describes.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn zero_of_tables(t: &Tiling, tables: *const [u32; 4]) -> u32 {
     // SAFETY: the caller's promise.
     let chunk: Chunk = bytemuck::cast(unsafe { mem::load_readonly(tables.add(t.first_chunk_row as usize)) });
@@ -170,7 +170,7 @@ unsafe fn zero_of_tables(t: &Tiling, tables: *const [u32; 4]) -> u32 {
 
 /// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for some things; who compiles it for one knows
 /// the lines by their comments. Only on compute capability 9.0, and on the host.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn is_specialised() -> bool {
     #[cfg(cuda_arch = "sm_90a")]
     {
@@ -188,7 +188,7 @@ fn is_specialised() -> bool {
     }
     #[cfg(not(cuda_arch = "sm_90a"))]
     {
-        cfg!(not(target_arch = "nvptx64"))
+        cfg!(not(gpu))
     }
 }
 
@@ -196,7 +196,7 @@ fn is_specialised() -> bool {
 ///
 /// # Safety
 /// As the kernels; all threads of the team come here together, once the rings are set up.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn consume<
     const BLOCKS: usize,
     const SLOTS: usize,
@@ -395,7 +395,7 @@ macro_rules! tile_kernels {
         )+
 
         $(
-            #[cfg(any(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")), feature = "emulator"))]
+            #[cfg(any(all(gpu, not(cuda_arch = "sm_70")), feature = "emulator"))]
             tile_kernel!($name, $columns, $slots, $split, false, false, false);
         )+
 

@@ -24,7 +24,7 @@ use super::unrolled::unrolled;
 ///
 /// # Safety
 /// All threads of the warp group come here together, once.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
@@ -37,7 +37,7 @@ pub(super) unsafe fn take_registers() {
 ///
 /// # Safety
 /// As [`take_registers`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
@@ -65,7 +65,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>) {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -84,7 +84,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
 
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     /// Sets all sums, by slot and block of eight columns.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn set(&mut self, sum: impl Fn(usize, usize) -> [f32; 4]) {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -95,7 +95,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sums<BLOCKS, SLOTS> {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         self.0[SLOT][BLOCK]
     }

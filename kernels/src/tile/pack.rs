@@ -34,7 +34,7 @@ const BLOCK_WORDS: u32 = 64;
 /// # Safety
 /// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to `packing.words` words
 /// that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads.
-#[cfg(any(cuda_arch = "sm_70", not(target_arch = "nvptx64")))]
+#[cfg(any(cuda_arch = "sm_70", not(gpu)))]
 #[kernel]
 pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
@@ -141,7 +141,7 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
 ///
 /// # Safety
 /// As [`pack`](fn@pack), of a slab of the packed weight.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn weight_at(
     slab: u32,
     within: u32,

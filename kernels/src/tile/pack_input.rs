@@ -107,7 +107,7 @@ pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mu
 }
 
 /// Where a block leaves the largest value that it has found.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) -> *mut f32 {
     let behind_exponents = sample as usize * p.blocks.value() as usize + block as usize;
     packed.wrapping_add(p.batch as usize + behind_exponents).cast()
@@ -117,7 +117,7 @@ fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) ->
 ///
 /// # Safety
 /// As [`pack_input`](fn@pack_input).
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn pack(
     p: &InputPacking,
     sample: u32,
@@ -159,7 +159,7 @@ unsafe fn pack(
 ///
 /// # Safety
 /// If it `exists`, the sample has such a four; rows are aligned to 16 bytes if they are said to be.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn load(p: &InputPacking, four: u32, exists: bool, aligned: bool, sample: *const f32) -> [[f32; 4]; 2] {
     let (row, within) = four.divide(p.row_fours);
     let (pair, row) = row.divide(p.rows);

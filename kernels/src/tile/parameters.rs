@@ -338,7 +338,7 @@ impl Run {
 
     /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis of rows, 1, [`ROW_TAPS`], or
     /// [`JOINED_ROW_TAPS`] if rows are joined.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub const fn whole(neighbours: u16, taps: u16) -> u16 {
         8 + taps * 4 + neighbours
     }

@@ -22,7 +22,7 @@ use super::{
 pub const MOST_PARTNERS: u32 = 8;
 
 /// Whether the device has clusters, which the emulator does.
-const EXIST: bool = cfg!(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")));
+const EXIST: bool = cfg!(any(cuda_arch = "sm_90a", not(gpu)));
 
 /// The named barrier of both teams.
 const TEAMS_END: u32 = 3;
@@ -33,7 +33,7 @@ pub const fn product_bytes(blocks: u32) -> u32 {
 }
 
 /// The number of this block among its partners, which is known beforehand if there are no others.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn partner(t: &Tiling) -> u32 {
     thread::block_idx_x() & (t.partners - 1)
 }
@@ -47,7 +47,7 @@ pub(super) const fn may_have_partners(blocks: usize, split: bool) -> bool {
 ///
 /// # Safety
 /// As [`Target::store`]; all partners come here together, and their rings are not needed any more.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
     target: &Target,
     product: &Accumulators<BLOCKS, SLOTS>,
@@ -70,7 +70,7 @@ pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
 ///
 /// # Safety
 /// As [`store`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn store_sums<const BLOCKS: usize, const SLOTS: usize>(
     target: &Target,
     sums: &mut Sums<BLOCKS, SLOTS>,
@@ -97,7 +97,7 @@ struct Sum<'a, const BLOCKS: usize, const SLOTS: usize> {
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sum<'_, BLOCKS, SLOTS> {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         // SAFETY: the caller's promise; each thread reads what is its own, which is complete.
         unsafe {
@@ -114,7 +114,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Sum<'_,
 ///
 /// # Safety
 /// As [`store`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &impl Product<BLOCKS, SLOTS>) {
     let own = of_thread(t);
     // Every other partner works for the same team, with both of its own.
@@ -149,19 +149,19 @@ unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &
 }
 
 /// The number of this thread's team.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn team() -> u32 {
     hint::opaque(thread::thread_idx_x()) / TEAM_THREADS
 }
 
 /// Where the first values of this thread are: a slot's of a block of columns, which all threads have side by side.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn of_thread(t: &Tiling) -> SharedPtr<[f32; 4]> {
     dynamic_shared_mem::<[f32; 4]>().add(t.products_start / 16 + hint::opaque(thread::thread_idx_x()))
 }
 
 /// How far from there those of a slot and a block of columns are.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn distance<const BLOCKS: usize>(slot: usize, block: usize) -> u32 {
     (slot * BLOCKS + block) as u32 * TEAMS * TEAM_THREADS
 }

@@ -12,14 +12,14 @@ use crate::index::Index;
 
 /// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and output rows while these
 /// are in the L2 cache. Blocks change places from round to round, so that all get as much to do if passes take different times.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
     let mut round = 0;
     iter::from_fn(move || next_job(t, &mut round))
 }
 
 /// The next one of these, for who keeps count of the rounds himself.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
     while *round < t.rounds {
         let job = job(t, *round);
@@ -32,13 +32,13 @@ pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
 }
 
 /// The job of the round before this one.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn job_of_last_round(t: &Tiling, round: u32) -> u32 {
     job(t, round - 1)
 }
 
 /// The number of the job of this block, and its partners, in a round; there may be none of that number.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn job(t: &Tiling, round: u32) -> u32 {
     let workers = t.workers.value() as u32;
     round * workers + (hint::opaque(thread::block_idx_y()) + round * t.turn).divide(t.workers).1
@@ -62,7 +62,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Takes the number of a job apart. Jobs that share their input are neighbours, so that they find it in the L2 cache.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn new(t: &Tiling, job: u32) -> Self {
         let (rest, channel_tile) = job.divide(t.channel_tiles);
         let (rest, pass) = rest.divide(t.passes);
@@ -98,7 +98,7 @@ impl Upcoming {
     ///
     /// # Safety
     /// The tables are those that the tiling describes.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn find(t: &Tiling, tables: *const [u32; 4], mut round: u32) -> Self {
         let Some(job) = next_job(t, &mut round) else { return Self { first_run: 0, chunks: 0 } };
         // SAFETY: the caller's promise.
@@ -107,7 +107,7 @@ impl Upcoming {
     }
 
     /// Whether there is something to multiply.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn has_product(&self) -> bool {
         hint::opaque(self.chunks) > 0
     }
@@ -128,7 +128,7 @@ pub(super) struct PassHead {
 impl PassHead {
     /// # Safety
     /// The table has such a pass.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
         let row = tables.wrapping_add((number * t.pass_rows) as usize);
         // SAFETY: the caller's promise.
@@ -141,7 +141,7 @@ impl PassHead {
     ///
     /// # Safety
     /// The table has such a pass, and passes have such a place.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn output(t: &Tiling, tables: *const [u32; 4], pass: u32, number: u32) -> OutputPlace {
         let row = tables.wrapping_add((pass * t.pass_rows + rows::<Pass>() + number) as usize);
         // SAFETY: the caller's promise.

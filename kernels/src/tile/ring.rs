@@ -49,13 +49,13 @@ pub(super) struct Ring {
 
 impl Ring {
     /// The ring of inputs, at its beginning.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn inputs(t: &Tiling) -> Self {
         Self { first: 0, slots: t.input_ring, slot: 0, parity: 0 }
     }
 
     /// The ring of weights, at its beginning.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn weights(t: &Tiling) -> Self {
         Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
     }
@@ -65,7 +65,7 @@ impl Ring {
     ///
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn set_up(t: &Tiling, fetch_arrivals: u32, measure_arrivals: Option<u32>) {
         // One lane of each warp: lanes would take turns, some 80 cycles each.
         let thread = hint::opaque(thread::thread_idx_x());
@@ -102,25 +102,25 @@ impl Ring {
     }
 
     /// The number of the slot.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn slot(&self) -> u32 {
         self.slot
     }
 
     /// The barrier that says that the slot is full.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn full(&self) -> Mbarrier {
         barrier(self.first + self.slot)
     }
 
     /// The barrier that says that the slot is empty.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn empty(&self) -> Mbarrier {
         barrier(self.first + MOST_RING_SLOTS + self.slot)
     }
 
     /// The barrier that says that a slot of inputs has been fetched, before it is measured.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn fetched(&self) -> Mbarrier {
         barrier(FETCHED + self.slot)
     }
@@ -129,7 +129,7 @@ impl Ring {
     ///
     /// # Safety
     /// The barriers are set up, and this is the ring of inputs that are measured.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn await_fetched(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.fetched().wait(self.parity) };
@@ -139,7 +139,7 @@ impl Ring {
     ///
     /// # Safety
     /// The barriers are set up.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn await_full(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.full().wait(self.parity) };
@@ -149,7 +149,7 @@ impl Ring {
     ///
     /// # Safety
     /// As [`await_full`](Self::await_full).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn await_empty(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.empty().wait(self.parity ^ 1) };
@@ -159,7 +159,7 @@ impl Ring {
     ///
     /// # Safety
     /// As [`await_full`](Self::await_full).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn fill(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.full().arrive() };
@@ -169,26 +169,26 @@ impl Ring {
     ///
     /// # Safety
     /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn leave(&self) {
         // SAFETY: the caller's promise.
         unsafe { arrive_as_warp(self.empty()) };
     }
 
     /// The exponent of the power of two by which the input in the slot is to be multiplied, if teams make `f16` of it.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn exponent(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
     /// Where each warp that measures leaves the largest value that it found in the slot.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn largest_values(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(LARGEST_START / 4 + self.slot * 4)
     }
 
     /// Somebody who is so many slots ahead, of fewer than the ring has.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn ahead(&self, slots: u32) -> Self {
         let slot = self.slot + slots;
         if slot < self.slots {
@@ -199,19 +199,19 @@ impl Ring {
     }
 
     /// The slot before this one; which round it is of is not known.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn before(&self) -> Self {
         Self { slot: if self.slot == 0 { self.slots } else { self.slot } - 1, ..*self }
     }
 
     /// Whether this is the second slot, in the first round or another even one.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn is_second(&self) -> bool {
         self.slot == 1 && self.parity == 0
     }
 
     /// Goes on to the next slot.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn advance(&mut self) {
         self.slot += 1;
         if self.slot == self.slots {
@@ -223,7 +223,7 @@ impl Ring {
 
 /// The barrier whose first phase is complete when the first weights of the block are on their way, as many as there is room for or as a stage has.
 #[cfg(cuda_arch = "sm_90a")]
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn first_weights() -> Mbarrier {
     barrier(FIRST_WEIGHTS)
 }
@@ -232,7 +232,7 @@ pub(super) fn first_weights() -> Mbarrier {
 ///
 /// # Safety
 /// The barrier is set up; all lanes come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn arrive_as_warp(barrier: Mbarrier) {
     // SAFETY: the caller's promise; what the other lanes did is ordered before.
     unsafe {
@@ -244,7 +244,7 @@ unsafe fn arrive_as_warp(barrier: Mbarrier) {
 }
 
 /// A barrier by its number.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn barrier(number: u32) -> Mbarrier {
     Mbarrier::at(dynamic_shared_mem::<u64>().add(number))
 }

@@ -15,7 +15,7 @@ const TF32_BITS: u32 = 0xffff_e000;
 /// the value itself, which is between 2/3 and 4/3 of that: the error is at most 2/3 of a unit instead of 1/2, and on average as good as
 /// that of rounding (root mean square 0.30 instead of 0.29 units). What TF32 holds exactly stays exact, infinities and
 /// not-a-numbers stay what they are: adding to the bits would turn some of them into numbers. The other copy's factor is the next number.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn round_to_tf32<const COPY: u32>(value: f32) -> f32 {
     const FACTOR: f32 = 1.0 + 1.0 / 3072.0;
     value * f32::from_bits(FACTOR.to_bits() + COPY)
@@ -29,13 +29,13 @@ pub(super) struct Again {
 
 impl Again {
     /// With a zero that comes from memory.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn with(zero: u32) -> Self {
         Self { zero }
     }
 
     /// The same word.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn word<const COPY: u32>(&self, word: f32) -> f32 {
         let bits = word.to_bits();
         f32::from_bits(if COPY == 0 { bits | self.zero } else { bits ^ self.zero })
@@ -44,7 +44,7 @@ impl Again {
 
 /// A value as the sum of two that TF32 holds: the second one has what the first one cuts off, except for the last two bits or so. In the
 /// other copy it lacks the last bit of the value, which the first one keeps for nothing.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn split<const COPY: u32>(value: f32) -> (f32, f32) {
     let large = f32::from_bits(value.to_bits() & (TF32_BITS + COPY));
     (large, value - large)

@@ -42,40 +42,40 @@ impl Exponent {
     pub(super) const START: Self = Self { exponent: BEST, is_free: true };
 
     /// The exponent for values of which the largest finite magnitude has these bits.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn of_largest(bits: u32) -> Self {
         Self { exponent: (BEST - power_above(bits)).clamp(RANGE.0, RANGE.1), is_free: false }
     }
 
     /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
-    #[cfg(any(cuda_arch = "sm_90a", not(target_arch = "nvptx64")))]
-    #[inline(always)]
+    #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn of_sample(bits: u32) -> Self {
         let is_right = bits == 0 || (BELOW..=ABOVE).contains(&(power_above(bits) + BEST));
         if is_right { Self::START } else { Self::of_largest(bits) }
     }
 
     /// The exponent that its bits say, without its sign.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn from_bits(bits: u32) -> Self {
         Self { exponent: bits as i32, is_free: false }
     }
 
     /// As a word.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn bits(self) -> u32 {
         self.exponent as u32
     }
 
     /// A new job begins, whose values are as large as they are.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn begin(&mut self) {
         self.is_free = true;
     }
 
     /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be too
     /// large otherwise, or too small, if they are the first ones.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn adjust(&mut self, largest: u32) {
         let power = power_above(largest) + self.exponent;
         let is_small = self.is_free && largest > 0 && power < BELOW && self.exponent < RANGE.1;
@@ -86,13 +86,13 @@ impl Exponent {
     }
 
     /// The exponent of the quotient of two powers, or of the number that comes closest.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn minus(self, other: Self) -> Self {
         Self { exponent: (self.exponent - other.exponent).clamp(RANGE.0, RANGE.1), is_free: false }
     }
 
     /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the second one is one if the first one can be all of it.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn inverse_with(self, other: Self) -> [f32; 2] {
         let exponent = -self.exponent - other.exponent;
         let first = exponent.clamp(RANGE.0, RANGE.1);
@@ -101,13 +101,13 @@ impl Exponent {
 }
 
 /// The exponent of the power of two above a magnitude with these bits, which is a normal number; that above the smallest normal one otherwise.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn power_above(bits: u32) -> i32 {
     (bits >> 23) as i32 - 126
 }
 
 /// Two to that power.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn power_of_two(exponent: Exponent) -> f32 {
     f32::from_bits(((127 + exponent.exponent) as u32) << 23)
 }
@@ -122,19 +122,19 @@ pub(super) struct Scale {
 
 impl Scale {
     /// One.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn one(again: Again) -> Self {
         Self { power: 1.0, again }
     }
 
     /// Another power of two.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn with(self, exponent: Exponent) -> Self {
         Self { power: power_of_two(exponent), ..self }
     }
 
     /// A value, scaled.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn of(&self, value: f32) -> f32 {
         value * self.power
     }
@@ -144,7 +144,7 @@ impl Scale {
 ///
 /// # Safety
 /// The header is complete; all lanes of the warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn of_weight(header: *const f32) -> Exponent {
     const EACH: u32 = WEIGHT_HEADER / 32;
     const { assert!(EACH == 4) };
@@ -160,7 +160,7 @@ pub(super) unsafe fn of_weight(header: *const f32) -> Exponent {
 ///
 /// # Safety
 /// The headers of both operands are complete; all lanes of the warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn inverses<const CONVERT: bool>(
     t: &Tiling,
     operands: &Operands,
@@ -185,7 +185,7 @@ pub(super) unsafe fn inverses<const CONVERT: bool>(
 }
 
 /// The sample of a tile that one of its positions is in.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn sample_of(t: &Tiling, position: u32) -> u32 {
     let (line, _) = position.divide(t.box_x);
     let (slice, _) = line.divide(t.box_y);

@@ -43,13 +43,13 @@ pub(super) struct Operands {
 }
 
 /// Whether the input is copied in boxes.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
     cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && operands.input.addr().is_multiple_of(16)
 }
 
 /// Arrivals that make what is fetched of the input complete.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
     if comes_in_boxes(t, operands) { 1 } else { INPUT_PRODUCERS }
 }
@@ -58,7 +58,7 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
 ///
 /// # Safety
 /// As the kernels; all producers of the block come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
@@ -77,7 +77,7 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINAR
 }
 
 /// The number of this thread among those that stage the input. Found again, not kept in a register meanwhile.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn producer() -> u32 {
     hint::opaque(thread::thread_idx_x()) - TEAMS * TEAM_THREADS - WEIGHT_PRODUCERS
 }
@@ -86,7 +86,7 @@ fn producer() -> u32 {
 ///
 /// # Safety
 /// As [`produce`]; all threads that stage the input come here.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) {
     if comes_in_boxes(t, operands) && producer() > 0 {
         return;
@@ -112,7 +112,7 @@ unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) 
 ///
 /// # Safety
 /// The barriers are set up.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn await_first_weights(t: &Tiling, operands: &Operands, is_second: bool) {
     #[cfg(cuda_arch = "sm_90a")]
     if is_second && comes_in_boxes(t, operands) {
@@ -127,7 +127,7 @@ unsafe fn await_first_weights(t: &Tiling, operands: &Operands, is_second: bool) 
 ///
 /// # Safety
 /// As [`produce`]; all lanes of a warp come here together, those of one warp of the block.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn produce_weights<const F16: bool, const ORDINARY: bool>(t: &Tiling, operands: &Operands, slab_bytes: u32) {
     let slab_words = slab_bytes as usize / 4;
     let stage_words = t.stage_slabs as usize * slab_words;
@@ -179,7 +179,7 @@ unsafe fn produce_weights<const F16: bool, const ORDINARY: bool>(t: &Tiling, ope
 ///
 /// # Safety
 /// The table has such a chunk.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn chunk(t: &Tiling, tables: *const [u32; 4], number: u32) -> Chunk {
     let row = tables.wrapping_add((t.first_chunk_row + number * rows::<Chunk>()) as usize);
     // SAFETY: the caller's promise.

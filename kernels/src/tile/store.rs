@@ -71,7 +71,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// All threads of the team come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn locate(&self, located: &mut u32, is_first_job: bool) {
         let (team, _) = Self::team();
         let has_biases = self.has_all_biases() && !is_first_job;
@@ -103,14 +103,14 @@ impl Target<'_> {
     }
 
     /// Whether what a table is for is kept in a register, not in shared memory: for one table, where there is a register for it.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn is_located_in_register(&self) -> bool {
         is_specialised() && self.t.line_tables == 1
     }
 
     /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass. Tiles that are alike in these have
     /// the same lines, counted from where they begin.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn located(&self) -> u32 {
         let t = self.t;
         let ends_beyond = |axis: usize| {
@@ -135,7 +135,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// All threads of the team come here together, when nobody reads the biases of the job before any more.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn load_biases(&self) {
         let t = self.t;
         let (team, thread) = Self::team();
@@ -164,7 +164,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// All threads of the team come here together, when nobody reads the lines of the job before any more.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn find_lines(&self, now: u32, is_first_job: bool) {
         let t = self.t;
         let (team, thread) = Self::team();
@@ -187,7 +187,7 @@ impl Target<'_> {
     }
 
     /// The line of a place in number `segment` of the rows of the box that the team's positions are in.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn line(&self, place: &OutputPlace, segment: u32) -> Line {
         let t = self.t;
         let (row, positions) = self.segment(segment);
@@ -228,7 +228,7 @@ impl Target<'_> {
     }
 
     /// A row of the box, the team's number `segment`, and those of its positions that are the team's.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn segment(&self, segment: u32) -> (u32, Range<u32>) {
         let (team, _) = Self::team();
         let box_x = self.t.box_x.value() as u32;
@@ -238,7 +238,7 @@ impl Target<'_> {
     }
 
     /// Where in the output the tile begins. What lies before the output wraps around.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn origin(&self) -> [u32; 3] {
         let t = self.t;
         [0, 1, 2].map(|axis| (self.place.origin[axis] * t.stride[axis]).wrapping_sub(t.lead[axis]))
@@ -248,7 +248,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// All threads of the team come here together, with a complete product if there is one; the lines have been found, and are the block's own.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
@@ -287,7 +287,7 @@ impl Target<'_> {
     }
 
     /// Waits until all that the thread stores has left the shared memory, and for the launch before this one, if it runs beside it: a grid may not end before.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn finish() {
         #[cfg(cuda_arch = "sm_90a")]
         {
@@ -297,7 +297,7 @@ impl Target<'_> {
     }
 
     /// The output of the tile's first channel, where the tile begins, which may be before the output does.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn first_output(&self) -> *mut f32 {
         let t = self.t;
         let channel = self.place.group as usize * t.out_per_group as usize + self.place.first_channel as usize;
@@ -310,20 +310,20 @@ impl Target<'_> {
     }
 
     /// The tile's output channels from number `first` on.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn channels_from(&self, first: u32) -> u32 {
         self.t.out_per_group.saturating_sub(self.place.first_channel + first)
     }
 
     /// The thread's team, and its number there.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn team() -> (u32, u32) {
         let thread = hint::opaque(thread::thread_idx_x());
         (thread / TEAM_THREADS, thread % TEAM_THREADS)
     }
 
     /// The first of the two rows of the product that a thread of a team has; the other one follows.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn first_row(thread: u32) -> u32 {
         thread / 32 * 16 + thread % 32 / 4 * 2
     }
@@ -332,7 +332,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// They all come here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn sync_team(&self) {
         let team = thread::thread_idx_x() / TEAM_THREADS;
         // SAFETY: the whole team comes here.
@@ -340,14 +340,14 @@ impl Target<'_> {
     }
 
     /// The number of the table that the pass's lines are in.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn table(&self) -> u32 {
         // Found again for each job, not kept in a register meanwhile.
         self.place.pass & (hint::opaque(self.t.line_tables) - 1)
     }
 
     /// A table of a team's lines, with an entry behind them.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn lines_in(&self, team: u32, table: u32) -> SharedPtr<Line> {
         let t = self.t;
         let number = team * t.line_tables + table;
@@ -355,25 +355,25 @@ impl Target<'_> {
     }
 
     /// The lines of the pass in its table.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn lines(&self, team: u32) -> SharedPtr<Line> {
         self.lines_in(team, self.table())
     }
 
     /// What a table is for, in the entry behind its lines.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn located_in(&self, team: u32, table: u32) -> SharedPtr<u32> {
         self.lines_in(team, table).add(self.t.lines.value() as u32).cast()
     }
 
     /// Whether a team has the biases of all channels.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn has_all_biases(&self) -> bool {
         u64::from(self.t.bias_words) == self.t.groups.value() * self.t.tiled_channels.value()
     }
 
     /// The biases of the tile's channels.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn biases(&self, team: u32) -> SharedPtr<f32> {
         let t = self.t;
         let before = self.place.group * t.tiled_channels.value() as u32 + self.place.first_channel;
@@ -381,7 +381,7 @@ impl Target<'_> {
     }
 
     /// The biases that a team has.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn all_biases(&self, team: u32) -> SharedPtr<f32> {
         dynamic_shared_mem::<f32>().add(self.t.bias_start / 4 + team * self.t.bias_words)
     }

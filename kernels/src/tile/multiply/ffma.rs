@@ -20,7 +20,7 @@ use crate::tile::{
 ///
 /// # Safety
 /// The run's weights and its input are staged. All lanes of the warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(crate) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
@@ -98,7 +98,7 @@ const fn row_taps(kind: u32) -> u32 {
 ///
 /// # Safety
 /// As [`multiply_run`]; the slots exist.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn add_products<const BLOCKS: usize, const SLOTS: usize, const FIRST: usize, const STEP: usize>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
@@ -117,7 +117,7 @@ unsafe fn add_products<const BLOCKS: usize, const SLOTS: usize, const FIRST: usi
 ///
 /// # Safety
 /// As [`add_products`].
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn add_half<const BLOCKS: usize, const SLOTS: usize, const FIRST: usize, const STEP: usize>(
     t: &Tiling,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
@@ -149,7 +149,7 @@ unsafe fn add_half<const BLOCKS: usize, const SLOTS: usize, const FIRST: usize, 
 }
 
 /// Adds the products of two positions and two columns, of four channels each.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn multiply(sums: &mut [f32; 4], positions: &[[f32; 2]; 4], [left, right]: &[[f32; 4]; 2]) {
     unrolled!(CHANNEL in 0..4, at most 4 => {
         let [first, second] = positions[CHANNEL];

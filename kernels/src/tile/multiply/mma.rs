@@ -14,7 +14,7 @@ pub(crate) const WEIGHT_ARRIVALS: u32 = 32;
 ///
 /// # Safety
 /// As [`async_copy::copy_16`] for each 16 bytes; all lanes of a warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(crate) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
     let mut byte = warp::lane_id() * 16;
     // SAFETY: the caller's promise.
@@ -36,7 +36,7 @@ pub(crate) struct Weights(SharedPtr<f32>);
 
 impl Weights {
     /// The slab that begins at an address.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn at(address: SharedPtr<u8>) -> Self {
         Self(address.cast::<f32>().add(warp::lane_id()))
     }
@@ -45,13 +45,13 @@ impl Weights {
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn slab(self, units: u32) -> Self {
         self.add(units)
     }
 
     /// The slab that many times 16 bytes further on.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn add(self, units: u32) -> Self {
         Self(self.0.add(units * 4))
     }
@@ -60,7 +60,7 @@ impl Weights {
 impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn new() -> Self {
         Self([[[0.0; 4]; BLOCKS]; SLOTS])
     }
@@ -69,14 +69,14 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn begin_batch(&mut self) {}
 
     /// Adds the product of 16 rows by the channels of a slab, `F16` or TF32.
     ///
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn add_product<const SLOT: usize, const F16: bool>(
         &mut self,
         rows: [f32; 4],
@@ -102,7 +102,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn scale(&mut self, [first, second]: [f32; 2]) {
         for [a, b, c, d] in self.0.as_flattened_mut() {
             (*a, *b) = (*a * first, *b * first);
@@ -114,49 +114,49 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn end_batch(&mut self) {}
 
     /// Nothing: products are complete when they are made.
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait<const PENDING: u32>(&mut self) {}
 
     /// Nothing: products are complete when they are made.
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait_unless_specialised(&mut self) {}
 
     /// Nothing: products are complete when they are made.
     ///
     /// # Safety
     /// None here.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait_if_specialised<const PENDING: u32>(&mut self) {}
 
     /// Begins anew.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn empty(&mut self) {
         self.0 = [[[0.0; 4]; BLOCKS]; SLOTS];
     }
 
     /// Of no importance here: what is empty is zero.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn are_empty(&self) -> bool {
         false
     }
 
     /// Nothing: what is empty is zero.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn fill(&mut self) {}
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         self.0[SLOT][BLOCK]
     }

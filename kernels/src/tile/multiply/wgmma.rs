@@ -18,7 +18,7 @@ pub(crate) const WEIGHT_ARRIVALS: u32 = 1;
 ///
 /// # Safety
 /// As [`async_copy::copy_bulk`]; all lanes of a warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(crate) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
     if warp::lane_id() == 0 {
         // SAFETY: the caller's promise.
@@ -53,7 +53,7 @@ pub(crate) struct Weights(u32);
 
 impl Weights {
     /// The slab that begins at an address.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn at(address: SharedPtr<u8>) -> Self {
         Self((address.address() & WITHIN_BLOCK) / 16 + CHANNEL_STRIDE)
     }
@@ -63,14 +63,14 @@ impl Weights {
     ///
     /// # Safety
     /// All lanes of the warp come here together, with the same slab.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn slab(self, units: u32) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { warp::warp_shuffle_idx(u32::MAX, self.0 + units, 0) })
     }
 
     /// The slab that many times 16 bytes further on.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn add(self, units: u32) -> Self {
         Self(self.0 + units)
     }
@@ -126,7 +126,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// Not in a loop, and not twice in a kernel: the declaration must not be copied.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn new() -> Self {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -148,7 +148,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All threads of the warp group come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn begin_batch(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { tensor_core::warpgroup_arrive() };
@@ -159,7 +159,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// Between `begin_batch` and `end_batch`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
     /// written is visible to the asynchronous proxy.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn add_product<const SLOT: usize, const F16: bool>(
         &mut self,
         rows: [f32; 4],
@@ -190,7 +190,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All products have been waited for.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn scale(&mut self, [first, second]: [f32; 2]) {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -216,7 +216,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All threads of the warp group come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn end_batch(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { tensor_core::warpgroup_commit() };
@@ -226,7 +226,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All threads of the warp group come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait<const PENDING: u32>(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { tensor_core::warpgroup_wait::<PENDING>() };
@@ -237,7 +237,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All threads of the warp group come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait_unless_specialised(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { asm!("wgmma.wait_group.sync.aligned 0; //! unless specialised", options(nostack, preserves_flags)) };
@@ -247,7 +247,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     ///
     /// # Safety
     /// All threads of the warp group come here together.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn wait_if_specialised<const PENDING: u32>(&mut self) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -260,26 +260,26 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     }
 
     /// Begins anew.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn empty(&mut self) {
         self.filled = false;
     }
 
     /// Whether no slot has a product.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn are_empty(&self) -> bool {
         !self.filled
     }
 
     /// Notes that all slots have a product. The compiler need not know: it would make a copy of the loop for the time after the first product.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(crate) fn fill(&mut self) {
         self.filled = hint::opaque(1) != 0;
     }
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Product<BLOCKS, SLOTS> for Accumulators<BLOCKS, SLOTS> {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn values<const SLOT: usize, const BLOCK: usize>(&self) -> [f32; 4] {
         let (a, b, c, d);
         // SAFETY: the registers were declared by `new`.

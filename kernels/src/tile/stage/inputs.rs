@@ -42,7 +42,7 @@ pub(super) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn new(t: &'a Tiling, operands: &'a Operands) -> Self {
         Self { t, operands, round: 0, channels_left: 0, channel: 0, sample: 0, origin: [0; 3], located_inside: false }
     }
@@ -51,7 +51,7 @@ impl<'a> Inputs<'a> {
     ///
     /// # Safety
     /// As [`produce`](super::produce).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn seek(&mut self) -> bool {
         let t = self.t;
         while self.channels_left == 0 {
@@ -82,7 +82,7 @@ impl<'a> Inputs<'a> {
     ///
     /// # Safety
     /// `seek` has found some. The place has room for them, and nobody else accesses it until the barrier says so.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn fetch<const ORDINARY: bool, const TOGETHER: u32>(
         &mut self,
         target: SharedPtr<u8>,
@@ -116,7 +116,7 @@ impl<'a> Inputs<'a> {
     /// # Safety
     /// As [`fetch`](Self::fetch), by one thread.
     #[cfg(cuda_arch = "sm_90a")]
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn fetch_box(&self, target: SharedPtr<u8>, full: Mbarrier) {
         let [z, y, x] = box_origin(self.t, self.origin.map(|first| first as i32));
         let first = [x, y, z, self.sample as i32, self.channel as i32];
@@ -128,14 +128,14 @@ impl<'a> Inputs<'a> {
     }
 
     /// Channels of the job that exist from the next one on.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn channels(&self) -> u32 {
         let beyond = staged_channels(self.t) - self.t.in_per_group;
         self.channels_left.saturating_sub(beyond)
     }
 
     /// The first element of the next channels. It may lie before the input.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn first_element(&self) -> *const f32 {
         let t = self.t;
         let first = self.sample as usize * t.input_sample as usize + self.channel as usize * t.input_plane as usize;
@@ -148,7 +148,7 @@ impl<'a> Inputs<'a> {
     ///
     /// # Safety
     /// As [`fetch`](Self::fetch); the table of offsets is that of the job.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn fetch_elements<const TOGETHER: u32>(&self, input: *const f32, channels: u32, target: SharedPtr<u8>) {
         let t = self.t;
         // The host knows the alignment of the rows to each other, not that of the first one.
@@ -181,7 +181,7 @@ impl<'a> Inputs<'a> {
 
 /// Where a box begins, as the map of the input counts that: in axes that are merged with x, words of x.
 #[cfg(cuda_arch = "sm_90a")]
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn box_origin(t: &Tiling, [z, y, x]: [i32; 3]) -> [i32; 3] {
     let [_, height, width] = t.input.map(|extent| extent as i32);
     match t.merged_axes {
@@ -192,13 +192,13 @@ fn box_origin(t: &Tiling, [z, y, x]: [i32; 3]) -> [i32; 3] {
 }
 
 /// Channels of all stages of a job. Found again, not kept in a register meanwhile.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn staged_channels(t: &Tiling) -> u32 {
     hint::opaque(t.stages) * t.stage_channels
 }
 
 /// Whether all elements of a tile exist.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn is_inside(t: &Tiling, sample: u32, [z, y, x]: [u32; 3]) -> bool {
     let [depth, height, width] = t.input;
     let ends_by = |first: u32, count: u32, extent: u32| first <= extent && count <= extent - first;
@@ -209,7 +209,7 @@ fn is_inside(t: &Tiling, sample: u32, [z, y, x]: [u32; 3]) -> bool {
 }
 
 /// The table of offsets, one for each copy of a channel. Each thread writes and reads entries of its own.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) fn offsets(t: &Tiling) -> SharedPtr<u32> {
     dynamic_shared_mem::<u32>().add(t.offsets_start / 4)
 }
@@ -218,7 +218,7 @@ pub(super) fn offsets(t: &Tiling) -> SharedPtr<u32> {
 ///
 /// # Safety
 /// The table has room for `copies` words.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
     let [depth, height, width] = t.input;
     let mut copy = producer();
@@ -242,7 +242,7 @@ unsafe fn locate(t: &Tiling, sample: u32, origin: [u32; 3]) {
 ///
 /// # Safety
 /// As [`async_copy::copy_16`] if `wide`, else as [`async_copy::copy_4`] for each word.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn copy_words(t: &Tiling, to: SharedPtr<u8>, from: *const f32, exists: bool, wide: bool) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -27,7 +27,7 @@ const MEASURED: u32 = 4;
 ///
 /// # Safety
 /// As [`produce`](super::produce); all threads that stage the input come here.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
     let mut inputs = Inputs::new(t, operands);
     let mut measuring = Ring::inputs(t);
@@ -71,7 +71,7 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
 }
 
 /// The place of a stage.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 fn slot(t: &Tiling, ring: &Ring) -> SharedPtr<u8> {
     dynamic_shared_mem().add(t.input_start + ring.slot() * t.input_bytes)
 }
@@ -80,7 +80,7 @@ fn slot(t: &Tiling, ring: &Ring) -> SharedPtr<u8> {
 ///
 /// # Safety
 /// All threads that stage the input come here together; the slot is complete.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn largest(t: &Tiling, ring: &Ring) -> u32 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -97,7 +97,7 @@ unsafe fn largest(t: &Tiling, ring: &Ring) -> u32 {
 ///
 /// # Safety
 /// The slot is complete, and what pads its channels is zero.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn largest_of_thread(t: &Tiling, ring: &Ring, of: impl Fn(f32) -> f32) -> f32 {
     let four = |number: u32| slot(t, ring).cast::<[f32; 4]>().add(number);
     // Found again for each stage, not kept in a register meanwhile.
@@ -127,7 +127,7 @@ unsafe fn largest_of_thread(t: &Tiling, ring: &Ring, of: impl Fn(f32) -> f32) ->
 ///
 /// # Safety
 /// All threads that stage the input come here, before anything is copied.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn clear_padding(t: &Tiling) {
     let words = t.copies * t.copy_words;
     for number in 0..t.input_ring {
@@ -149,7 +149,7 @@ unsafe fn clear_padding(t: &Tiling) {
 ///
 /// # Safety
 /// All threads that stage the input come here together, and did so at least once since they were here for this slot.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
     // Each slot's own: it is written again when all threads have come together once more.
     let places = ring.largest_values();
@@ -168,7 +168,7 @@ unsafe fn largest_of_all(ring: &Ring, largest: f32) -> u32 {
 ///
 /// # Safety
 /// They all come here.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn sync() {
     // SAFETY: the caller's promise.
     unsafe { thread::sync_named(MEASURED, INPUT_PRODUCERS) };

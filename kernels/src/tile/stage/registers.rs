@@ -19,7 +19,7 @@ const UNDER_WAY: u32 = 8;
 /// # Safety
 /// `bytes` bytes of global memory, a multiple of 16, and as many of shared memory, which nobody else accesses until the barrier says so. All lanes of
 /// a warp come here together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
     const STEP: u32 = 32;
     let (source, target) = (source.cast::<[f32; 4]>(), target.cast::<[f32; 4]>());
@@ -50,7 +50,7 @@ pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, by
 ///
 /// # Safety
 /// The slot is empty, and the table of offsets is that of the job.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn fetch_input(
     t: &Tiling,
     operands: &Operands,
@@ -86,7 +86,7 @@ impl Source {
     ///
     /// # Safety
     /// The words exist if they are there. The tensor is aligned, and not empty.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn load(&self, place: *const f32, is_there: bool) -> [f32; 4] {
         let place = if is_there { place } else { self.tensor };
         // SAFETY: the caller's promise.
@@ -98,7 +98,7 @@ impl Source {
     ///
     /// # Safety
     /// The words exist if they are there.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn load_words(&self, place: *const f32, is_there: bool) -> [f32; 4] {
         // SAFETY: the caller's promise.
         [0, 1, 2, 3].map(|word| unsafe { mem::load_readonly_if(is_there, place.wrapping_add(word)) })
@@ -109,7 +109,7 @@ impl Source {
 ///
 /// # Safety
 /// As [`fetch_input`], where four words are copied together.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn fetch_fours(t: &Tiling, source: &Source, slot: SharedPtr<u8>, load: impl Fn(*const f32, bool) -> [f32; 4]) {
     let plane = hint::opaque(t.input_plane as u32) as usize;
     let mut copy = producer();
@@ -138,7 +138,7 @@ unsafe fn fetch_fours(t: &Tiling, source: &Source, slot: SharedPtr<u8>, load: im
 ///
 /// # Safety
 /// As [`fetch_input`], where words are copied one by one.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn fetch_words(t: &Tiling, source: &Source, slot: SharedPtr<u8>) {
     let plane = hint::opaque(t.input_plane as u32) as usize;
     let mut copy = producer();

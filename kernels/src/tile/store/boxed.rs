@@ -30,7 +30,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`store`](Self::store); the output is aligned to 16 bytes, and its map describes the boxes.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store_boxed<const BLOCKS: usize, const SLOTS: usize, const HELD: u32>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
@@ -71,7 +71,7 @@ impl Target<'_> {
     }
 
     /// The addresses in shared memory where a lane stages what it holds of the first line, in either of its channels of the first group.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn boxed_places(&self) -> [u32; 2] {
         let t = self.t;
         let (team, thread) = Self::team();
@@ -88,19 +88,19 @@ impl Target<'_> {
     }
 
     /// Boxes of a team's line: a power of two, as their words are.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn line_boxes(&self) -> u32 {
         TEAM_ROWS * self.t.line_phases.value() as u32 >> self.t.boxed_words.trailing_zeros()
     }
 
     /// Bytes of a box, in all channels of a tile.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn boxed_bytes(&self) -> u32 {
         4 * self.t.boxed_words * self.t.tile_channels
     }
 
     /// The staged boxes of a team.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn boxed(&self, team: u32) -> SharedPtr<u8> {
         dynamic_shared_mem::<u8>().add(self.t.output_start + team * self.t.output_bytes)
     }
@@ -109,7 +109,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The biases have been found; nobody else writes to these words, or reads them before a barrier.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_boxed<const ROWS: usize, const WORDS: usize>(
         &self,
         places: [u32; 2],
@@ -142,7 +142,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The boxes are staged; the lines have been found.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn start_copies(&self, thread: u32) {
         let t = self.t;
         let (team, _) = Self::team();
@@ -175,7 +175,7 @@ impl Target<'_> {
     }
 
     /// Where a box begins in the output that is so far from the beginning of a line of sample `n` of the tile.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn box_place(&self, line: &Line, n: u32, begins: u32) -> [i32; 5] {
         let t = self.t;
         let [_, height, width] = t.output;

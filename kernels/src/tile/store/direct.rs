@@ -22,7 +22,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`store`](Self::store); the pieces are aligned, and all elements of one exist, or none.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store_direct<const BLOCKS: usize, const SLOTS: usize, const HELD: u32>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
@@ -65,7 +65,7 @@ impl Target<'_> {
     }
 
     /// The lane's row, and its first word there.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn lane_row(&self) -> LaneRow {
         let (team, thread) = Self::team();
         let first = team * TEAM_ROWS;
@@ -83,7 +83,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The lines have been found.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn pieces<const ROWS: usize>(&self, row: &LaneRow, line: u32) -> Pieces<ROWS> {
         let (team, _) = Self::team();
         let segments = self.t.segments.value() as u32;
@@ -106,7 +106,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The biases have been found; the tile has such a group.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn channels(&self, output: *mut f32, group: u32) -> Channels {
         let (team, thread) = Self::team();
         // A channel has fewer than 2^31 elements.
@@ -146,7 +146,7 @@ pub(super) struct Pieces<const ROWS: usize> {
 
 impl<const ROWS: usize> Pieces<ROWS> {
     /// The same, of which a compiler does not know that.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn again(&self) -> Self {
         Self { offsets: self.offsets.map(hint::opaque), ..*self }
     }
@@ -169,7 +169,7 @@ impl Channels {
     ///
     /// # Safety
     /// As [`Target::store_direct`].
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn store<const ROWS: usize, const WORDS: usize>(
         &self,
         pieces: &Pieces<ROWS>,
@@ -188,7 +188,7 @@ impl Channels {
     }
 
     /// The values of each row, by channel, with the biases added.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn with_biases<const ROWS: usize, const WORDS: usize>(
         &self,
         values: [[[f32; WORDS]; 2]; ROWS],
@@ -198,7 +198,7 @@ impl Channels {
     }
 
     /// The piece of a row in a channel: its first word, counted from the beginning of the line, and its place in the output.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) fn piece<const ROWS: usize>(
         &self,
         pieces: &Pieces<ROWS>,

@@ -9,7 +9,7 @@ use crate::tile::{multiply::Product, unrolled::unrolled};
 ///
 /// # Safety
 /// The product is complete.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn pairs<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
     product: &impl Product<BLOCKS, SLOTS>,
 ) -> [[[f32; 2]; 2]; SLOTS] {
@@ -26,7 +26,7 @@ pub(super) unsafe fn pairs<const BLOCKS: usize, const SLOTS: usize, const BLOCK:
 ///
 /// # Safety
 /// The product is complete.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn quads<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize, const NEXT: usize>(
     product: &impl Product<BLOCKS, SLOTS>,
 ) -> [[[f32; 4]; 2]; SLOTS] {
@@ -43,7 +43,7 @@ pub(super) unsafe fn quads<const BLOCKS: usize, const SLOTS: usize, const BLOCK:
 ///
 /// # Safety
 /// The product is complete.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn quads_of_halves<const BLOCKS: usize, const SLOTS: usize, const BLOCK: usize>(
     product: &impl Product<BLOCKS, SLOTS>,
 ) -> [[[f32; 4]; 2]; SLOTS] {

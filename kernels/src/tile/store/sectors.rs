@@ -38,7 +38,7 @@ struct Passing {
 
 impl Target<'_> {
     /// How the lane passes words on, of so many pairs of a lane.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn passing(&self, pairs: u32) -> Passing {
         let t = self.t;
         let (team, thread) = Self::team();
@@ -58,7 +58,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`store_direct`](Self::store_direct); all threads of the team come here together. Nobody else reads or writes the staged output.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store_sectors<const ROWS: usize>(
         &self,
         channels: &Channels,
@@ -105,7 +105,7 @@ impl Target<'_> {
 
 impl Passing {
     /// Whether what the lane holds at a place lies beyond its warp's last whole sector.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn is_passed_on(&self, place: *mut f32) -> bool {
         // Where the warp's words begin in a sector.
         let begin = ((place.addr() / 4) as u32).wrapping_sub(self.word) % SECTOR_WORDS;

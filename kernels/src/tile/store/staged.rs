@@ -27,7 +27,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`store`](Self::store).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store_staged<const BLOCKS: usize, const SLOTS: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
@@ -70,7 +70,7 @@ impl Target<'_> {
     }
 
     /// The staged output of a team.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn staged(&self, team: u32) -> SharedPtr<f32> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
@@ -80,7 +80,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The product is complete, the staged output has room for the part, and nobody reads or writes it there.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage<
         const BLOCKS: usize,
         const SLOTS: usize,
@@ -164,7 +164,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The staged output has these words, at multiples of four, and nobody else reads or writes them.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_fours(&self, place: SharedPtr<f32>, phases: [[f32; 4]; 4], [left, right]: [f32; 2]) {
         let position = self.t.line_phases.value() as u32 / 4;
         let place = place.cast::<[f32; 4]>();
@@ -179,13 +179,13 @@ impl Target<'_> {
     }
 
     /// The row of a slot, and which half of its phases along x it has.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn row_and_half(&self, slot: u32) -> (u32, u32) {
         if hint::opaque(self.t.halves) == 2 { (slot / 2, slot % 2) } else { (slot, 0) }
     }
 
     /// Where in a staged channel, from where a row begins, the line of a phase begins, or the phase's word of it.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn staged_word(&self, phase: u32, half: u32) -> u32 {
         let t = self.t;
         let (line, column) = phase.divide(t.columns_x);
@@ -205,7 +205,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// The staged output has these two words, and nobody else reads or writes them.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_apart(&self, place: SharedPtr<f32>, values: [f32; 2]) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -218,7 +218,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`stage`](Self::stage).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_close(&self, position: SharedPtr<f32>, row: u32, column: u32, values: [f32; 2]) {
         let t = self.t;
         // A power of two.
@@ -234,7 +234,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// Nobody else reads or writes these words.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn clear_gaps(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.stage_gaps(self.t.slice_channels, |_| 0.0) }
@@ -244,7 +244,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// As [`clear_gaps`](Self::clear_gaps); there are so many channels.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_gaps(&self, channels: u32, value: impl Fn(u32) -> f32) {
         let t = self.t;
         let (team, thread) = Self::team();
@@ -271,7 +271,7 @@ impl Target<'_> {
     ///
     /// # Safety
     /// All threads of the team come here together, after a barrier; lines begin and end at multiples of a piece.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn store_channels<P: Piece>(&self, first: u32, channels: u32) {
         let t = self.t;
         let channels = self.channels_from(first).min(channels);
@@ -340,7 +340,7 @@ trait Piece: Transfer {
 impl Piece for f32 {
     const WORDS: u32 = 1;
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn of(value: f32) -> Self {
         value
     }
@@ -349,7 +349,7 @@ impl Piece for f32 {
 impl Piece for [f32; 4] {
     const WORDS: u32 = 4;
 
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn of(value: f32) -> Self {
         [value; 4]
     }
@@ -360,7 +360,7 @@ impl Piece for [f32; 4] {
 ///
 /// # Safety
 /// The lines are staged, and the block's own.
-#[inline(always)]
+#[cfg_attr(gpu, inline(always))]
 unsafe fn store_both<P: Piece, const PIECES: usize>(a: &mut Share<P>, b: &mut Share<P>, crew: &Crew, reach: u32) {
     let mut done = 0;
     while done < reach {
@@ -406,7 +406,7 @@ struct Share<P> {
 
 impl Crew {
     /// The lane's share in a line of so many `pieces`, which begins at `output` in the first channel, and is `staged`.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn share<P: Piece>(&self, output: *mut P, staged: SharedPtr<P>, channel: u32, pieces: u32) -> Share<P> {
         let bytes = 4 * P::WORDS as usize;
         let start = output.wrapping_add(channel as usize * self.plane as usize);
@@ -428,7 +428,7 @@ impl Crew {
     }
 
     /// The lane has the piece of a share that is so many times its lanes further on if its first one is below this.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn limit<P>(&self, share: &Share<P>, further: usize) -> i32 {
         if further == 0 { share.pieces } else { share.all_pieces - further as i32 * self.lanes as i32 }
     }
@@ -439,7 +439,7 @@ impl<P: Piece> Share<P> {
     ///
     /// # Safety
     /// The line is staged.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn load<const PIECES: usize>(&self, crew: &Crew) -> [P; PIECES] {
         let mut values = [P::of(0.0); PIECES];
         unrolled!(PIECE in 0..PIECES, at most 8 => {
@@ -454,7 +454,7 @@ impl<P: Piece> Share<P> {
     ///
     /// # Safety
     /// The line is the block's own.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn store<const PIECES: usize>(&self, crew: &Crew, values: [P; PIECES]) {
         unrolled!(PIECE in 0..PIECES, at most 8 => {
             let place = self.place.wrapping_add((PIECE as u32 * crew.lanes * crew.step) as usize);
@@ -467,7 +467,7 @@ impl<P: Piece> Share<P> {
     ///
     /// # Safety
     /// As [`store`](Self::store).
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     unsafe fn store_all(&mut self, crew: &Crew, reach: u32, value: P) {
         let mut done = 0;
         while done < reach {
@@ -479,7 +479,7 @@ impl<P: Piece> Share<P> {
     }
 
     /// Goes on to the pieces after those.
-    #[inline(always)]
+    #[cfg_attr(gpu, inline(always))]
     fn advance<const PIECES: usize>(&mut self, crew: &Crew) {
         let pieces = PIECES as u32 * crew.lanes;
         self.place = self.place.wrapping_add((pieces * crew.step) as usize);

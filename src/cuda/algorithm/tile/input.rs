@@ -74,6 +74,11 @@ impl Input {
         self.extents.iter().product()
     }
 
+    /// Words of a group for each position that one of so many partners reads.
+    pub(super) fn channels_of_partner(&self, partners: u32) -> usize {
+        self.channels / partners as usize
+    }
+
     /// Words of a sample.
     pub(super) fn sample(&self) -> usize {
         self.plane() * self.channels * self.groups
@@ -108,17 +113,12 @@ impl Input {
             header: self.header as u32,
             padding: 0,
         };
-        let threads = INPUT_PACKING_THREADS;
+        let blocks = (self.batch * self.blocks()) as u32;
         PACKERS.map(|kernel| {
             let arguments = vec![Argument::value(&packing), Argument::Input, PackedInput];
-            Launch {
-                blocks: [(self.batch * self.blocks()) as u32, 1],
-                threads,
-                shared_bytes: threads / 32 * 4,
-                // It looks at what the one before has found when that has ended.
-                beside: kernel == PACKERS[1],
-                ..Launch::per_element(kernel, 0, arguments)
-            }
+            // The second one looks at what the first has found when that has ended.
+            let beside = kernel == PACKERS[1];
+            Launch { beside, ..Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments) }
         })
     }
 }

@@ -865,9 +865,9 @@ fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
 fn has_whole_boxes(input: &Input, cut: &Cut) -> bool {
-    let partners = cut.partners as usize;
-    let whole_stages = (input.channels / partners).is_multiple_of(cut.stage_words() as usize);
-    input.batch * input.sample() > 0 && (input.groups * partners == 1 || whole_stages)
+    let has_one_share = input.groups == 1 && cut.partners == 1;
+    let whole_stages = input.channels_of_partner(cut.partners).is_multiple_of(cut.stage_words() as usize);
+    input.batch * input.sample() > 0 && (has_one_share || whole_stages)
 }
 
 /// The axes that boxes of one sample take together with x, as one stretch of the input: y where tiles stage whole rows, z where they stage whole slices,

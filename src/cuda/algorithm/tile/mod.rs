@@ -164,10 +164,8 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
 /// The launch that finds the largest values of the weight.
 fn weigh(problem: &Problem<3>) -> Launch {
     let elements = problem.weight_shape().len() as u64;
-    let threads = tile::WEIGHING_THREADS;
     let arguments = vec![Argument::value(&elements), Weight, PackedWeight];
-    let launch = Launch::per_element(WEIGH, u64::from(tile::WEIGHT_HEADER * threads), arguments);
-    Launch { blocks: [tile::WEIGHT_HEADER, 1], threads, shared_bytes: threads / 32 * 4, ..launch }
+    Launch::of_blocks(WEIGH, tile::WEIGHT_HEADER, tile::WEIGHING_THREADS, arguments)
 }
 
 /// Adds a table to a recipe: its number.

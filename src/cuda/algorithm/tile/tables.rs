@@ -153,7 +153,7 @@ impl Tables {
             output: axes.map(|axis| axis.output as u32),
             stride: axes.map(|axis| axis.stride as u32),
             lead: layout.region.lead,
-            in_per_group: (layout.input.channels / layout.cut.partners as usize) as u32,
+            in_per_group: layout.input.channels_of_partner(layout.cut.partners) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             pitch: layout.pitch,
             channel_words: layout.channel_words,

@@ -29,6 +29,8 @@ pub(super) struct Recipe {
     pub(super) pack: Vec<Launch>,
     /// Says what was chosen, for people.
     pub(super) description: String,
+    /// Cycles that it takes by a model that knows other algorithms' as well, if there is one.
+    pub(super) cycles: Option<f64>,
     /// Compute the output.
     pub(super) launches: Vec<Launch>,
 }

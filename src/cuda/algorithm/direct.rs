@@ -40,9 +40,75 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 }
 
 /// With few channels in a group, and not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try
-/// them all.
+/// them all. Where they are not the usual choice, a model says how they compare to tiles.
 fn worth(task: &Task) -> bool {
-    has_few_channels(task) && task.taps_are_mostly_inside()
+    const MOST_PAIRS: usize = 64;
+    let [inputs, outputs] = channels(task);
+    let may_be_faster = task.target.tensor_cores && inputs.saturating_mul(outputs) <= MOST_PAIRS;
+    (may_be_faster || has_few_channels(task)) && task.taps_are_mostly_inside()
+}
+
+/// Channels of a group: of the input, and of the output.
+fn channels(task: &Task) -> [usize; 2] {
+    [task.problem.in_channels_per_group(), task.problem.out_channels_per_group()]
+}
+
+/// Cycles that a task takes, to be compared with those of tiles; `None` if these kernels are taken whatever tiles take. The limits of channels were measured with usual
+/// layers. So it has to be a clear case if the model is to overrule them.
+fn cycles(task: &Task, layout: &Layout) -> Option<f64> {
+    const CLEARLY: f64 = 1.5;
+    let is_usual = has_few_channels(task);
+    let are_usually_faster = !task.target.tensor_cores || channels(task) == [1, 1] || rows(task) < FEW_ROWS;
+    if is_usual && are_usually_faster {
+        return None;
+    }
+    Some(expected_cycles(task, layout) * if is_usual { 1.0 / CLEARLY } else { CLEARLY })
+}
+
+/// With fewer rows of taps for an output, tiles have never been much faster where there are few channels.
+const FEW_ROWS: usize = 5;
+
+/// Rows of taps, in all input channels, that a thread takes one after the other.
+fn rows(task: &Task) -> usize {
+    let [z, y, _] = taps(task);
+    channels(task)[0].saturating_mul(z).saturating_mul(y)
+}
+
+/// Taps of an output along each axis.
+fn taps(task: &Task) -> [usize; 3] {
+    task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()))
+}
+
+/// What the model expects. Its constants were fitted to 520 layers of any geometry on an H200 (`benchmarks/2026-11-25-gpu-random-layers.md`).
+fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
+    const LAUNCH: f64 = 8400.0;
+    /// Until a row of the input is there, for a thread that waits for it, and for each of its taps.
+    const ROW_LATENCY: f64 = 550.0;
+    const TAP_LATENCY: f64 = 50.0;
+    /// Instructions of a thread, of each row, of each tap, and of its product for one of the columns.
+    const THREAD: f64 = 36.0;
+    const ROW: f64 = 12.0;
+    const TAP: f64 = 11.7;
+    const PRODUCT: f64 = 0.81;
+    /// Instructions of threads that a multiprocessor carries out in a cycle.
+    const ISSUE: f64 = 54.0;
+    /// Bytes that memory moves in a cycle for each multiprocessor.
+    const BYTES: f64 = 15.8;
+    /// How much of what takes less time is not done beside what takes the longest.
+    const NOT_BESIDE: f64 = 0.58;
+
+    let multiprocessors = f64::from(task.target.multiprocessors);
+    let [.., taps] = taps(task).map(|taps| taps as f64);
+    let rows = rows(task) as f64;
+    let instructions = THREAD + rows * (ROW + taps * (TAP + PRODUCT * (PIECES * layout.columns) as f64));
+    let bytes = 4.0 * (task.problem.input_shape().len() + task.problem.output_shape().len()) as f64;
+    let times = [
+        rows * (ROW_LATENCY + taps * TAP_LATENCY),
+        layout.threads as f64 * instructions / ISSUE / multiprocessors,
+        bytes / BYTES / multiprocessors,
+    ];
+    let longest = times.into_iter().fold(0.0, f64::max);
+    LAUNCH + longest + NOT_BESIDE * (times.into_iter().sum::<f64>() - longest)
 }
 
 /// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those multiply blocks of eight
@@ -52,7 +118,7 @@ fn worth(task: &Task) -> bool {
 fn has_few_channels(task: &Task) -> bool {
     const BLOCK: usize = 8;
     let problem = &task.problem;
-    let [inputs, outputs] = [problem.in_channels_per_group(), problem.out_channels_per_group()];
+    let [inputs, outputs] = channels(task);
     let pairs = inputs.saturating_mul(outputs);
     let blocks = inputs.div_ceil(BLOCK).saturating_mul(outputs.div_ceil(BLOCK));
     let [.., x] = problem.axes();
@@ -76,11 +142,9 @@ fn waits_for_loads(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 2;
     const MOST_ROWS: usize = 12;
     const BUSY_THREADS: u128 = 768;
-    let inputs = task.problem.in_channels_per_group();
-    let [z, y, _] = task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
-    let rows = inputs.saturating_mul(z).saturating_mul(y);
+    let [inputs, _] = channels(task);
     let threads = Layout::of(&task.problem).threads;
-    inputs > MOST_CHANNELS && rows > MOST_ROWS && threads < BUSY_THREADS * u128::from(task.target.multiprocessors)
+    inputs > MOST_CHANNELS && rows(task) > MOST_ROWS && threads < BUSY_THREADS * u128::from(task.target.multiprocessors)
 }
 
 /// Columns of a piece: several where neighbouring outputs have taps of their own, or read what their neighbours do.
@@ -102,7 +166,8 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     let arguments =
         vec![Argument::value(&problem), Argument::value(&pieces), Argument::Table(0), Input, Weight, Bias, Output];
     let direct = Launch { gains_from_constants: true, ..Launch::per_element(kernel, pieces.threads, arguments) };
-    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], ..Recipe::default() })
+    let cycles = cycles(task, &layout);
+    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], cycles, ..Recipe::default() })
 }
 
 /// How the threads share the output.
@@ -203,6 +268,32 @@ mod tests {
         };
         assert_eq!(of(layer([4, 4], [2, 2], [1, 1]), [12, 30]), ([15, 6], [6, 0], [3, 0]));
         assert_eq!(of(layer([1, 4], [1, 2], [0, 1]), [1, 300]), ([38, 1], [0, 152], [0, 76]));
+    }
+
+    #[test]
+    fn few_channels_are_those_of_which_blocks_would_be_empty() {
+        for (precision, inputs, outputs, stride, are_few) in [
+            (Precision::F32, 1, 64, 2, true),
+            (Precision::F32, 1, 64, 1, false),
+            (Precision::F32, 2, 8, 2, true),
+            (Precision::F32, 2, 9, 2, false),
+            (Precision::F32, 3, 3, 1, true),
+            (Precision::F32, 2, 5, 1, false),
+            (Precision::F32, 16, 1, 2, true),
+            (Precision::F32, 24, 1, 2, false),
+            (Precision::Tf32, 1, 8, 2, true),
+            (Precision::Tf32, 1, 16, 2, false),
+            (Precision::Tf32, 3, 3, 2, true),
+            (Precision::Tf32, 2, 2, 1, true),
+            (Precision::Tf32, 3, 3, 1, false),
+            (Precision::Tf32, 8, 1, 2, true),
+            (Precision::Tf32, 16, 1, 2, false),
+        ] {
+            let layer = ConvTranspose2d::builder(inputs, outputs, [4, 4]).stride([stride; 2]).build().unwrap();
+            let problem = layer.problem(Shape::batched(40, inputs, [250, 270])).unwrap().to_3d();
+            let task = Task::new(problem, precision, Target::EMULATED);
+            assert_eq!(has_few_channels(&task), are_few, "{precision}, {inputs} to {outputs}, stride {stride}");
+        }
     }
 
     #[test]

@@ -147,17 +147,33 @@ impl Implementation {
 const IMPLEMENTATIONS: &[Implementation] =
     &[direct::IMPLEMENTATION, tile::IMPLEMENTATION, gather::IMPLEMENTATION, scatter::IMPLEMENTATION];
 
-/// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does.
+/// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does. Where models say what an algorithm and the
+/// next ones take, it is the fastest.
 pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
     let eligible = |candidate: &&Implementation| candidate.answers(wanted, (candidate.worth)(task));
     let mut refusal = None;
+    let mut chosen: Option<Way> = None;
     for Implementation { algorithm, recipe, .. } in IMPLEMENTATIONS.iter().filter(eligible) {
-        match recipe(task) {
-            Ok(recipe) => return Ok((*algorithm, recipe)),
-            Err(reason) => refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason }),
+        let recipe = match recipe(task) {
+            Ok(recipe) => recipe,
+            Err(reason) => {
+                refusal = Some(CudaError::Unsupported { algorithm: *algorithm, reason });
+                continue;
+            }
+        };
+        let has_model = recipe.cycles.is_some();
+        let is_faster = |(_, best): &Way| recipe.cycles.zip(best.cycles).is_some_and(|(cycles, best)| cycles < best);
+        if chosen.as_ref().is_none_or(is_faster) {
+            chosen = Some((*algorithm, recipe));
+        }
+        if !has_model {
+            break;
         }
     }
-    Err(refusal.expect("every algorithm has an implementation, and one of them is repeatable and always worth while"))
+    let none = || {
+        refusal.expect("every algorithm has an implementation, and one of them is repeatable and always worth while")
+    };
+    chosen.ok_or_else(none)
 }
 
 /// The choice, and after it all that might be faster: the ways of the same algorithm, then those of the others, if any will do. Algorithms
@@ -206,7 +222,7 @@ mod pointwise;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose2d, Shape, cuda::embedded};
+    use crate::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, ConvTransposeBuilder, Shape, cuda::embedded};
 
     #[test]
     fn the_document_shows_the_recipe_that_compiles() {
@@ -232,33 +248,23 @@ mod tests {
         assert_eq!(choose(Algorithm::Auto, &task).unwrap().0, Algorithm::Gather);
     }
 
+    /// Of these layers both algorithms were measured, in `f32`: the faster one took 0.112 instead of 0.216 ms, 0.081 instead of 0.135, and 0.55 instead of 1.06. Of the last two the model is wrong: these
+    /// take 0.051 instead of 0.066, and 0.088 instead of 0.120, as the limits say.
     #[test]
-    fn direct_is_chosen_where_blocks_of_channels_would_be_empty() {
-        let chosen = |precision, inputs, outputs, stride| {
-            let layer = ConvTranspose2d::builder(inputs, outputs, [4, 4]).stride([stride; 2]).build().unwrap();
-            let problem = layer.problem(Shape::batched(40, inputs, [250, 270])).unwrap().to_3d();
-            choose(Algorithm::Auto, &Task::new(problem, precision, Target::EMULATED)).unwrap().0
-        };
-        use Algorithm::{Direct, Tile};
-        for (precision, inputs, outputs, stride, algorithm) in [
-            (Precision::F32, 1, 64, 2, Direct),
-            (Precision::F32, 1, 64, 1, Tile),
-            (Precision::F32, 2, 8, 2, Direct),
-            (Precision::F32, 2, 9, 2, Tile),
-            (Precision::F32, 3, 3, 1, Direct),
-            (Precision::F32, 2, 5, 1, Tile),
-            (Precision::F32, 16, 1, 2, Direct),
-            (Precision::F32, 24, 1, 2, Tile),
-            (Precision::Tf32, 1, 8, 2, Direct),
-            (Precision::Tf32, 1, 16, 2, Tile),
-            (Precision::Tf32, 3, 3, 2, Direct),
-            (Precision::Tf32, 2, 2, 1, Direct),
-            (Precision::Tf32, 3, 3, 1, Tile),
-            (Precision::Tf32, 8, 1, 2, Direct),
-            (Precision::Tf32, 16, 1, 2, Tile),
-        ] {
-            assert_eq!(chosen(precision, inputs, outputs, stride), algorithm, "{precision}, {inputs} to {outputs}");
+    fn the_model_overrules_the_limits_of_channels_in_clear_cases_only() {
+        fn chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> Algorithm {
+            let layer = layer.build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, layer.in_channels(), input)).unwrap().to_compute();
+            choose(Algorithm::Auto, &Task::new(problem, Precision::F32, Target::EMULATED)).unwrap().0
         }
+        use Algorithm::{Direct, Tile};
+        assert_eq!(chosen(ConvTranspose1d::builder(32, 1, [7]).padding([3]), 8, [256000]), Direct);
+        assert_eq!(chosen(ConvTranspose3d::builder(22, 1, [4; 3]).padding([1, 0, 0]), 19, [53, 6, 32]), Direct);
+        let layer = ConvTranspose2d::builder(24, 6, [4; 2]).stride([3; 2]).groups(3);
+        assert_eq!(chosen(layer, 8, [628; 2]), Tile);
+        assert_eq!(chosen(ConvTranspose3d::builder(1, 16, [3; 3]).padding([1; 3]), 2, [64; 3]), Tile);
+        let layer = ConvTranspose2d::builder(1, 16, [4; 2]).stride([2; 2]).padding([1; 2]);
+        assert_eq!(chosen(layer, 4, [512; 2]), Direct);
     }
 
     /// Where the output has few elements, so has the GPU few threads, and each of them much to load.

@@ -480,6 +480,17 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 
+/// Cycles from a launch to the first instruction and from the last one to the end: the same for all ways to divide a problem, but not for other algorithms.
+pub(super) const LAUNCH: f64 = 3500.0;
+
+/// Cycles that it takes to fill the output with the biases before.
+pub(super) fn of_filling(task: &Task) -> f64 {
+    const LAUNCH: f64 = 1800.0;
+    const BYTES: f64 = 13.0;
+    let bytes = 4.0 * task.problem.output_shape().len() as f64;
+    LAUNCH + bytes / BYTES / f64::from(task.target.multiprocessors)
+}
+
 /// Whether several taps of some phases lie apart along an axis whose rows could serve several slots, but do not.
 fn has_separate_row_taps(layout: &Layout) -> bool {
     let lie_apart = |group: &Group| group.taps > 1 && group.step > 1;

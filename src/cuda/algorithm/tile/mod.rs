@@ -106,8 +106,10 @@ fn fill_first(task: &Task) -> Launch {
 /// The recipe of some parts, with a launch for each. Those whose weight is packed alike share it.
 fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     let mut recipe = Recipe::default();
+    let mut cycles = cost::LAUNCH + parts.iter().map(|part| part.cycles).sum::<f64>();
     if parts[0].layout.fills_first() {
         recipe.launches.push(fill_first(task));
+        cycles += cost::of_filling(task);
     }
     if let Some(part) = parts.iter().find(|part| part.layout.cut.variant.reads_packed()) {
         let input = part.layout.input;
@@ -131,6 +133,7 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         format!("{layout}{stored}")
     };
     recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
+    recipe.cycles = Some(cycles);
     recipe
 }
 

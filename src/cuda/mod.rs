@@ -50,6 +50,7 @@ mod embedded;
 #[cfg(feature = "emulator")]
 mod emulated;
 mod error;
+mod launch_kernel;
 mod memory;
 mod module;
 mod operands;

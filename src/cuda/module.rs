@@ -183,9 +183,12 @@ impl Module {
     /// The kernel of that name, for launches in the current context.
     pub(super) fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
         let name = CString::new(name).expect("kernel names are identifiers");
-        let function = self.raw.function(&name);
-        let failed = |code| CudaError::Driver { call: "cuModuleGetFunction", status: Status(code as u32) };
-        Ok(Kernel { raw: function.map_err(failed)? })
+        let call = match self.raw {
+            Raw::OfContext(_) => "cuModuleGetFunction",
+            Raw::Library(_) => "cuLibraryGetKernel",
+        };
+        let failed = |code| CudaError::Driver { call, status: Status(code as u32) };
+        Ok(Kernel { raw: self.raw.function(&name).map_err(failed)? })
     }
 }
 

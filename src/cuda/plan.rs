@@ -1,10 +1,6 @@
 //! A plan: one problem on one device, ready to run as often as wanted.
 
-use std::{
-    ffi::c_void,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ffi::c_void, sync::Arc, time::Duration};
 
 use cuda_loader::Grid;
 use cust::{
@@ -12,19 +8,17 @@ use cust::{
     stream::Stream,
     sys,
 };
-use rayon::prelude::*;
 
 use super::{
     algorithm::{self, Algorithm, Task, Way},
     context::Entered,
     device::Device,
     error::CudaError,
+    launch_kernel::LaunchKernel,
     memory::DeviceMemory,
-    module::Kernel,
     operands::{self, Span},
     packed_weight::PackedWeight,
     recipe::{Launch, Operands, Recipe},
-    specialised::Specialised,
     tensor::DeviceTensor,
     workspace::{Workspace, is_captured, with_memory_of_graph},
 };
@@ -114,14 +108,6 @@ pub struct Plan<const D: usize> {
     kernels: Vec<LaunchKernel>,
 }
 
-/// The kernel of a launch.
-#[derive(Debug)]
-struct LaunchKernel {
-    /// The one that is compiled for the plan, or a general one, until there is that one.
-    kernel: Kernel,
-    specialised: Option<Arc<Specialised>>,
-}
-
 impl<const D: usize> Plan<D> {
     /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs a kernel waits
     /// until the driver has compiled it, or some time, if there is another one meanwhile ([`Options::compile_within`]); forward calls load nothing. To drop a plan is to wait for the
@@ -200,8 +186,8 @@ impl<const D: usize> Plan<D> {
 
     /// Whether kernels that were compiled for this plan are in use: see [`Options::specialised`].
     pub fn is_specialised(&self) -> bool {
-        let mut specialised = self.kernels.iter().filter_map(|kernel| kernel.specialised.as_deref()).peekable();
-        specialised.peek().is_some() && specialised.all(|specialised| specialised.kernel().is_some())
+        let mut specialised = self.kernels.iter().filter(|kernel| kernel.is_to_be_specialised()).peekable();
+        specialised.peek().is_some() && specialised.all(LaunchKernel::is_specialised)
     }
 
     /// Waits until the kernels that are compiled for this plan are in use, which [`new`](Self::new) does not always do: see [`Options::compile_within`].
@@ -209,9 +195,7 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports. The plan goes on with general kernels then.
     pub fn warm_up(&self) -> Result<(), CudaError> {
-        let mut specialised = self.kernels.iter().filter_map(|kernel| kernel.specialised.as_deref());
-        specialised
-            .try_for_each(|specialised| specialised.wait(Duration::MAX).map_or(Ok(()), |kernel| kernel.map(drop)))
+        self.kernels.iter().try_for_each(LaunchKernel::wait)
     }
 
     /// The problem that this plan solves.
@@ -499,53 +483,5 @@ impl<const D: usize> Plan<D> {
             unsafe { kernel.now().launch(grid, arguments)? };
         }
         Ok(())
-    }
-}
-
-impl LaunchKernel {
-    /// Those of some launches, ready for them. What is compiled for their values is waited for with some patience; there is nothing such without.
-    fn all(device: &Device, launches: &[Launch], patience: Option<Duration>) -> Result<Vec<Self>, CudaError> {
-        let begun = Instant::now();
-        // All compilations begin before one is waited for.
-        let specialise = |launch: &Launch| match launch.constants().filter(|_| patience.is_some()) {
-            Some(values) => device.specialised_kernel(launch, &values).map(Some),
-            None => Ok(None),
-        };
-        let specialised = launches.iter().map(specialise).collect::<Result<Vec<_>, _>>()?;
-        let ready = |(launch, specialised)| {
-            let patience = patience.unwrap_or_default().saturating_sub(begun.elapsed());
-            Self::new(device, launch, specialised, patience)
-        };
-        launches.par_iter().zip(specialised).map(ready).collect()
-    }
-
-    fn new(
-        device: &Device,
-        launch: &Launch,
-        specialised: Option<Arc<Specialised>>,
-        patience: Duration,
-    ) -> Result<Self, CudaError> {
-        let general = || -> Result<Kernel, CudaError> {
-            let kernel = device.kernel(launch.kernel)?;
-            let _entered = device.enter()?;
-            kernel.allow_shared_bytes(launch.shared_bytes)?;
-            Ok(kernel)
-        };
-        if let Some(specialised) = specialised {
-            let patience = if device.is_at_hand(launch.kernel) { patience } else { Duration::MAX };
-            match specialised.wait(patience) {
-                None => return Ok(Self { kernel: general()?, specialised: Some(specialised) }),
-                Some(Ok(kernel)) => return Ok(Self { kernel, specialised: Some(specialised) }),
-                // Without its library for that, the driver cannot compile; there may be machine code.
-                Some(Err(CudaError::PtxRefused { .. })) => {}
-                Some(Err(error)) => return Err(error),
-            }
-        }
-        Ok(Self { kernel: general()?, specialised: None })
-    }
-
-    /// The kernel that a launch takes now.
-    fn now(&self) -> Kernel {
-        self.specialised.as_ref().and_then(|specialised| specialised.kernel()).unwrap_or(self.kernel)
     }
 }

@@ -42,8 +42,8 @@ pub(super) struct Part {
     pub(super) cycles: f64,
 }
 
-/// A layout, and what it is estimated to take.
-pub(super) type Candidate = (f64, Layout);
+/// A layout, and what it is estimated to take. There may be a hundred thousand of them to sort, so the layout stays where it is.
+pub(super) type Candidate = (f64, Box<Layout>);
 
 /// The cheapest layout for a region of a task, one that reads the packed input only if it `may`; or why there is none.
 pub(super) fn cheapest(task: &Task, region: Region, may_read_packed: bool) -> Result<Part, Unsupported> {
@@ -107,7 +107,7 @@ pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Cand
     let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
     let mut candidates: Vec<Candidate> =
         regions.into_iter().flat_map(|region| layouts(task, region, fills_first)).collect();
-    let sort = |candidates: &mut [Candidate]| candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let sort = |candidates: &mut [Candidate]| candidates.par_sort_by(|(a, _), (b, _)| a.total_cmp(b));
     sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
     let promising = &mut candidates[..promising];
@@ -132,7 +132,7 @@ fn layouts(task: &Task, region: Region, fills_first: bool) -> Vec<Candidate> {
         let groups = groups.of(problem, phases, &cut);
         let layout = Layout::new(problem, phases, &groups, region, cut)?;
         let is_worth_it = halves_differ(&layout) && is_worth_converting(&layout);
-        is_worth_it.then(|| Some((cost(task, &layout, 1.0)?, layout))).flatten()
+        is_worth_it.then(|| Some((cost(task, &layout, 1.0)?, Box::new(layout)))).flatten()
     };
     let candidates = cuts(task, &phases, &region).into_par_iter().map_init(nothing, layout);
     candidates.filter_map(|candidate| candidate).collect()
@@ -166,7 +166,7 @@ fn is_worth_converting(layout: &Layout) -> bool {
 fn fitting(task: &Task, (cycles, layout): &Candidate) -> Option<Part> {
     let tables = Tables::new(&task.problem, layout, task.target.shared_bytes)?;
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
-    (words < 1 << 31).then(|| Part { layout: layout.clone(), tables, cycles: *cycles })
+    (words < 1 << 31).then(|| Part { layout: Layout::clone(layout), tables, cycles: *cycles })
 }
 
 /// The groups of each axis, made once for each number of phases.

@@ -24,6 +24,15 @@ fn cust_errors_can_be_printed_without_a_driver() {
 }
 
 #[test]
+fn a_library_is_not_loaded_without_a_driver() {
+    if cuda_loader::driver().is_err() {
+        // SAFETY: there are no options whose values could be wrong.
+        let loaded = unsafe { cuda_loader::load_library(c".version 7.0", [], []) };
+        assert_eq!(loaded.err(), Some(cust::sys::CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED));
+    }
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn this_program_does_not_need_libcuda_to_start() {
     let program = std::env::current_exe().expect("a test knows its own path");

@@ -1,12 +1,13 @@
 //! The decoder half of a U-Net: three layers that double the picture and halve the channels, one after the other on one stream.
 //!
-//! Plans and buffers are made beforehand. A pass is three calls that enqueue and return: the stream keeps them in order, and the
-//! host waits once, at the end. The time is the GPU's own, from events on the stream; the result is compared with the CPU backend.
+//! Plans and buffers are made beforehand, and the driver compiles the kernels of all plans side by side. A pass is three calls that
+//! enqueue and return: the stream keeps them in order, and the host waits once, at the end. The time is the GPU's own, from events on
+//! the stream; the result is compared with the CPU backend.
 //! (A real decoder has activations between the layers: kernels of yours, on the same stream.)
 //!
 //! `cargo run --release --example decoder`
 
-use std::error::Error;
+use std::{error::Error, time::Duration};
 
 use conv_transpose::{
     ConvTranspose2d, Shape, Tensor, cpu,
@@ -50,6 +51,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let stage = Stage::new(&device, layer, shape)?;
         shape = stage.plan.output_shape();
         stages.push(stage);
+    }
+    for stage in &stages {
+        stage.plan.warm_up()?;
     }
 
     decode(&stream, &input, &mut stages)?; // The first pass is not timed.
@@ -107,7 +111,9 @@ struct Stage {
 
 impl Stage {
     fn new(device: &cuda::Device, layer: &Layer, input: Shape<2>) -> Result<Self, conv_transpose::Error> {
-        let plan = cuda::Plan::new(device, &layer.layer, input, cuda::Options::default())?;
+        // Nobody waits here until its kernels have been compiled.
+        let options = cuda::Options::default().compile_within(Duration::ZERO);
+        let plan = cuda::Plan::new(device, &layer.layer, input, options)?;
         let output = device.zeroed(plan.output_shape())?;
         Ok(Self { plan, weight: device.upload(&layer.weight)?, bias: device.upload_slice(&layer.bias)?, output })
     }

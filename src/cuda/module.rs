@@ -96,8 +96,7 @@ impl Modules {
     /// The kernel of that name; loads it, into the current context, unless it has been loaded before.
     pub(super) fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let Ptx { name: architecture, kernels, .. } = *self.ptx;
-        let index = kernels.iter().position(|&(kernel, _)| kernel == name);
-        let index = index.ok_or(CudaError::NoKernel { name, architecture })?;
+        let index = self.index(name)?;
         if let Some(module) = &self.machine_code {
             return module.kernel(name);
         }
@@ -111,17 +110,21 @@ impl Modules {
 
     /// Whether the kernel of that name need not be compiled.
     pub(super) fn is_at_hand(&self, name: &'static str) -> bool {
-        let index = self.ptx.kernels.iter().position(|&(kernel, _)| kernel == name);
         let is_loaded = |index: usize| self.loaded[index].try_lock().is_ok_and(|slot| slot.is_some());
-        self.machine_code.is_some() || index.is_some_and(is_loaded)
+        self.machine_code.is_some() || self.index(name).is_ok_and(is_loaded)
+    }
+
+    /// The number of the kernel of that name.
+    fn index(&self, name: &'static str) -> Result<usize, CudaError> {
+        let Ptx { name: architecture, kernels, .. } = *self.ptx;
+        let index = kernels.iter().position(|&(kernel, _)| kernel == name);
+        index.ok_or(CudaError::NoKernel { name, architecture })
     }
 
     /// The architecture that the kernel of that name was compiled for, its name, and its PTX.
     pub(super) fn ptx(&self, name: &'static str) -> Result<(&'static str, &'static str, &'static str), CudaError> {
-        let Ptx { name: architecture, kernels, .. } = *self.ptx;
-        let kernel = kernels.iter().find(|&&(kernel, _)| kernel == name);
-        let &(name, text) = kernel.ok_or(CudaError::NoKernel { name, architecture })?;
-        Ok((architecture, name, text))
+        let (name, text) = self.ptx.kernels[self.index(name)?];
+        Ok((self.ptx.name, name, text))
     }
 
     /// Number of kernels whose PTX is loaded.

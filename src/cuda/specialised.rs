@@ -130,21 +130,27 @@ impl Compilation {
 
     fn compiled(&self) -> Result<Compiled, CudaError> {
         let _entered = self.device.enter()?;
-        let compiled = self.compiled_to(true)?;
-        if compiled.kernel.local_bytes()? <= MOST_LOCAL_BYTES {
+        let (compiled, local_bytes) = self.compiled_to(true)?;
+        if local_bytes <= MOST_LOCAL_BYTES {
             return Ok(compiled);
         }
         // Registers are not enough to go on while products are under way.
         compiled.module.unload();
-        self.compiled_to(false)
+        let (compiled, _) = self.compiled_to(false)?;
+        Ok(compiled)
     }
 
-    fn compiled_to(&self, go_on: bool) -> Result<Compiled, CudaError> {
+    /// The kernel, ready for its launches, and how many bytes of its registers a thread keeps in memory. It may `go_on` while products are under way.
+    fn compiled_to(&self, go_on: bool) -> Result<(Compiled, u32), CudaError> {
         let Case { kernel: name, values, shared_bytes } = &self.case;
         let module = Module::load(self.architecture, name, &reachable(&with_constants(self.ptx, name, values, go_on)))?;
-        let kernel = module.kernel(name).and_then(|kernel| kernel.allow_shared_bytes(*shared_bytes).map(|()| kernel));
-        match kernel {
-            Ok(kernel) => Ok(Compiled { module, kernel }),
+        let ready = || {
+            let kernel = module.kernel(name)?;
+            kernel.allow_shared_bytes(*shared_bytes)?;
+            Ok((kernel, kernel.local_bytes()?))
+        };
+        match ready() {
+            Ok((kernel, local_bytes)) => Ok((Compiled { module, kernel }, local_bytes)),
             Err(error) => {
                 module.unload();
                 Err(error)

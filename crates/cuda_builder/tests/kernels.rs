@@ -66,18 +66,22 @@ fn version(ptx: &Ptx) -> &str {
     lines.find(|line| line.starts_with(".version")).expect("PTX begins with its version")
 }
 
-/// A crate of one kernel; all such crates have the same name.
-fn crate_of(kernel: &str) -> tempfile::TempDir {
+/// A crate with that source; all such crates have the same name.
+fn crate_with(source: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let manifest = "[package]\nname = \"lonely\"\nedition = \"2024\"\n[workspace]\n";
-    let source = format!(
-        "#![no_std]\n#![feature(abi_ptx)]\n#[panic_handler]\nfn stop(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}\n\
-         #[unsafe(no_mangle)]\npub extern \"ptx-kernel\" fn {kernel}() {{}}\n"
-    );
     std::fs::create_dir(dir.path().join("src")).unwrap();
     std::fs::write(dir.path().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(dir.path().join("src/lib.rs"), source).unwrap();
     dir
+}
+
+/// A crate of one kernel.
+fn crate_of(kernel: &str) -> tempfile::TempDir {
+    crate_with(&format!(
+        "#![no_std]\n#![feature(abi_ptx)]\n#[panic_handler]\nfn stop(_: &core::panic::PanicInfo) -> ! {{ loop {{}} }}\n\
+         #[unsafe(no_mangle)]\npub extern \"ptx-kernel\" fn {kernel}() {{}}\n"
+    ))
 }
 
 #[test]
@@ -104,11 +108,7 @@ fn what_has_been_compiled_is_not_compiled_again_nor_taken_for_another_crate() {
 #[test]
 fn a_mistake_in_a_kernel_is_shown_as_the_compiler_shows_it() {
     let Some(compiler) = compiler() else { return };
-    let broken = tempfile::tempdir().unwrap();
-    let manifest = "[package]\nname = \"broken\"\nedition = \"2024\"\n[workspace]\n";
-    std::fs::create_dir(broken.path().join("src")).unwrap();
-    std::fs::write(broken.path().join("Cargo.toml"), manifest).unwrap();
-    std::fs::write(broken.path().join("src/lib.rs"), "#![no_std]\nfn f() { missing() }\n").unwrap();
+    let broken = crate_with("#![no_std]\nfn f() { missing() }\n");
     let builder = CudaBuilder::new(broken.path()).target_dir(target_dir());
     match builder.compiler(compiler).arch("sm_80").build() {
         Err(Error::Compile { output, .. }) => assert!(output.contains("`missing`"), "{output}"),

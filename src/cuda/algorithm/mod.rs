@@ -202,7 +202,7 @@ pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) 
 }
 
 /// What each algorithm would do, in each precision and with either width of indices.
-#[cfg(test)]
+#[cfg(all(test, feature = "emulator"))]
 pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> {
     let tasks = [Precision::F32, Precision::Tf32].into_iter().flat_map(|precision| {
         [false, true].map(|wide| Task { wide, ..Task::new(*problem, precision, Target::EMULATED) })

@@ -226,34 +226,28 @@ mod tests {
         let entries = [[1u64, 2], [3, 4]];
         assert_eq!(Table::new(&entries).rows(), [[1, 0, 2, 0], [3, 0, 4, 0]]);
     }
-}
 
-/// The host knows what kernels take where they are compiled for it.
-#[cfg(all(test, feature = "emulator"))]
-mod tests_with_kernels {
-    use conv_transpose_kernels as kernels;
-    use cuda_std::entry;
+    /// The host knows what kernels take where they are compiled for it.
+    #[cfg(feature = "emulator")]
+    #[test]
+    fn every_launch_passes_what_its_kernel_takes() {
+        use conv_transpose_kernels::KERNELS;
+        use cuda_std::entry;
 
-    use super::*;
-    use crate::{ConvTranspose1d, Shape, cuda::algorithm};
+        use crate::{ConvTranspose1d, Shape, cuda::algorithm};
 
-    /// Size of an argument as the launchers pass it.
-    fn bytes(argument: &Argument) -> usize {
-        match argument {
+        // As the launchers pass it.
+        let bytes = |argument: &Argument| match argument {
             Argument::Value(bytes) => bytes.len(),
             Argument::TensorMaps(_) => size_of::<TensorMaps<2>>(),
             _ => size_of::<*const f32>(),
-        }
-    }
-
-    #[test]
-    fn every_launch_passes_what_its_kernel_takes() {
+        };
         let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d();
         for recipe in algorithm::all_recipes(&problem) {
             assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
             for launch in recipe.pack.iter().chain(&recipe.launches) {
-                let kernel = entry::find(kernels::KERNELS, launch.kernel).expect(launch.kernel);
+                let kernel = entry::find(KERNELS, launch.kernel).expect(launch.kernel);
                 let taken: Vec<usize> = kernel.parameters.iter().map(|parameter| parameter.size()).collect();
                 let passed: Vec<usize> = launch.arguments.iter().map(bytes).collect();
                 assert_eq!(passed, taken, "{}", launch.kernel);

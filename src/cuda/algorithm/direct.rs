@@ -70,13 +70,8 @@ const FEW_ROWS: usize = 5;
 
 /// Rows of taps, in all input channels, that a thread takes one after the other.
 fn rows(task: &Task) -> usize {
-    let [z, y, _] = taps(task);
+    let [z, y, _] = task.taps();
     channels(task)[0].saturating_mul(z).saturating_mul(y)
-}
-
-/// Taps of an output along each axis.
-fn taps(task: &Task) -> [usize; 3] {
-    task.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()))
 }
 
 /// What the model expects. Its constants were fitted to 520 layers of any geometry on an H200 (`benchmarks/2026-11-25-gpu-random-layers.md`).
@@ -98,7 +93,7 @@ fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     const NOT_BESIDE: f64 = 0.58;
 
     let multiprocessors = f64::from(task.target.multiprocessors);
-    let [.., taps] = taps(task).map(|taps| taps as f64);
+    let [.., taps] = task.taps().map(|taps| taps as f64);
     let rows = rows(task) as f64;
     let instructions = THREAD + rows * (ROW + taps * (TAP + PRODUCT * (PIECES * layout.columns) as f64));
     let bytes = 4.0 * (task.problem.input_shape().len() + task.problem.output_shape().len()) as f64;

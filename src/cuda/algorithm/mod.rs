@@ -109,9 +109,13 @@ impl Task {
     /// Whether most taps of an output position lie within the input, as they do unless the kernel is far larger than that. Algorithms that
     /// try all taps are not worth while otherwise.
     fn taps_are_mostly_inside(&self) -> bool {
-        let tried = |axis: &Axis| axis.kernel.div_ceil(axis.tap_step());
         let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
-        self.problem.axes().iter().all(|axis| tried(axis) / 4 <= reached(axis))
+        self.problem.axes().iter().zip(self.taps()).all(|(axis, tried)| tried / 4 <= reached(axis))
+    }
+
+    /// The most taps of an output along each axis.
+    fn taps(&self) -> [usize; 3] {
+        self.problem.axes().each_ref().map(|axis| axis.kernel.div_ceil(axis.tap_step()))
     }
 }
 

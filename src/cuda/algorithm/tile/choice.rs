@@ -42,6 +42,11 @@ pub(super) struct Part {
     pub(super) cycles: f64,
 }
 
+/// What some parts are estimated to take, one after the other.
+pub(super) fn cycles_of(parts: &[Part]) -> f64 {
+    parts.iter().map(|part| part.cycles).sum()
+}
+
 /// A layout, and what it is estimated to take. There may be a hundred thousand of them to sort, so the layout stays where it is.
 pub(super) type Candidate = (f64, Box<Layout>);
 

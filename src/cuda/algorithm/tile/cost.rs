@@ -485,10 +485,10 @@ pub(super) const LAUNCH: f64 = 3500.0;
 
 /// Cycles that it takes to fill the output with the biases before.
 pub(super) fn of_filling(task: &Task) -> f64 {
-    const LAUNCH: f64 = 1800.0;
+    const ANOTHER_LAUNCH: f64 = 1800.0;
     const BYTES: f64 = 13.0;
     let bytes = 4.0 * task.problem.output_shape().len() as f64;
-    LAUNCH + bytes / BYTES / f64::from(task.target.multiprocessors)
+    ANOTHER_LAUNCH + bytes / BYTES / f64::from(task.target.multiprocessors)
 }
 
 /// Whether several taps of some phases lie apart along an axis whose rows could serve several slots, but do not.

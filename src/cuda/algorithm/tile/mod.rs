@@ -25,7 +25,7 @@ use crate::cuda::{
     },
 };
 use crate::{Precision, Problem};
-use choice::{Candidate, Part};
+use choice::{Candidate, Part, cycles_of};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Tile,
@@ -68,10 +68,9 @@ fn candidates(task: &Task) -> Result<Vec<Candidate>, Unsupported> {
 
 /// The cheapest way to compute a task, as a whole or in regions, with whichever lead.
 fn cheapest_parts(task: &Task, candidates: &[Candidate]) -> Result<Vec<Part>, Unsupported> {
-    let cycles = |parts: &Vec<Part>| parts.iter().map(|part| part.cycles).sum::<f64>();
     let wholes = choice::cheapest_of_leads(task, candidates).into_iter();
     let ways = wholes.map(|whole| regions::parts(task, whole));
-    ways.min_by(|a, b| cycles(a).total_cmp(&cycles(b))).ok_or(Unsupported::NoTile)
+    ways.min_by(|a, b| cycles_of(a).total_cmp(&cycles_of(b))).ok_or(Unsupported::NoTile)
 }
 
 /// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, and of a division into regions, if there are such.
@@ -106,7 +105,7 @@ fn fill_first(task: &Task) -> Launch {
 /// The recipe of some parts, with a launch for each. Those whose weight is packed alike share it.
 fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     let mut recipe = Recipe::default();
-    let mut cycles = cost::LAUNCH + parts.iter().map(|part| part.cycles).sum::<f64>();
+    let mut cycles = cost::LAUNCH + cycles_of(parts);
     if parts[0].layout.fills_first() {
         recipe.launches.push(fill_first(task));
         cycles += cost::of_filling(task);
@@ -180,7 +179,6 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
 /// The launch that computes one of the parts, with the table of that number.
 fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
     let Part { layout, tables, cycles } = &parts[number];
-    let all_cycles: f64 = parts.iter().map(|part| part.cycles).sum();
     let partners = layout.cut.partners;
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     let jobs = layout.jobs(task.problem.groups()) as usize;
@@ -194,7 +192,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         first_packed,
-        gains_from_constants: *cycles >= COMPILED * all_cycles,
+        gains_from_constants: *cycles >= COMPILED * cycles_of(parts),
         cluster: partners,
         beside: awaits_input || number > 0 && task.target.large_tiles,
         arguments: vec![

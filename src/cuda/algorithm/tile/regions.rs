@@ -6,7 +6,7 @@
 
 use super::{
     super::Task,
-    choice::{self, Part},
+    choice::{self, Part, cycles_of},
 };
 use crate::Phase;
 
@@ -72,10 +72,9 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
         return vec![whole];
     }
     let parts = divide(task, whole.clone(), |cycles, undivided| cycles < undivided);
-    let cycles: f64 = parts.iter().map(|part| part.cycles).sum();
     let cut = &whole.layout.cut;
     let worth = if cut.joined_rows > 1 && cut.variant.split { WORTH_IF_JOINED } else { WORTH };
-    if cycles < worth * whole.cycles { parts } else { vec![whole] }
+    if cycles_of(&parts) < worth * whole.cycles { parts } else { vec![whole] }
 }
 
 /// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.

@@ -1,14 +1,20 @@
-"""Puts the times of PyTorch (cuDNN), and of JAX if it is installed, beside those that the example `kernelbench` has measured.
+"""Puts the times of PyTorch (cuDNN), and of JAX and burn if they are there, beside those that the example `kernelbench` has measured.
 
     cargo run --release --example kernelbench -- --json ours.json
     python3 benches/torch_gpu.py ours.json --json joined.json
 
-Run both in one sitting on one machine: ratios hold, absolute times drift. Needs PyTorch with CUDA.
+burn's times come from a program of their own, which takes a while to build; without `--burn` its columns stay empty:
+
+    cargo run --release --manifest-path benches/burn/Cargo.toml -- ours.json --json burn.json
+    python3 benches/torch_gpu.py ours.json --burn burn.json --json joined.json
+
+Run all in one sitting on one machine: ratios hold, absolute times drift. Needs PyTorch with CUDA.
 
 The floor is computed anew from rates that are measured here: a copy of a gigabyte, and cuBLAS's TF32 product of 8192 x 8192 matrices
 (a third of its rate for f32, which takes three products for one). PyTorch's rows for f32 have TF32 off, those for TF32 have it on;
-`cudnn.benchmark` stays off, as it is by default. PyTorch is timed as we are, with events on a stream that is kept busy; JAX, which has
-no events, by the clock over all calls, so its small problems include the time of the host.
+`cudnn.benchmark` stays off, as it is by default. burn chooses by itself, whatever the row's precision is; the first lines of
+benches/burn/src/main.rs say between what. PyTorch is timed as we are, with events on a stream that is kept busy; JAX, which has no
+events, and burn by the clock over all calls, so their small problems include the time of the host.
 """
 
 import argparse
@@ -36,6 +42,8 @@ LONG_MS = 2000
 ROTATION_BYTES = 512 << 20
 MAX_SETS = 4096
 GIGABYTE = 1 << 30
+# What the fields of a joined row begin with, and what the tables say.
+PEERS = {"torch": "PyTorch", "jax": "JAX", "burn": "burn"}
 
 
 class Stopwatch:
@@ -190,62 +198,74 @@ def run_peer(run, rows, stopwatch):
     return peer
 
 
+def read_burn(path):
+    """Milliseconds by `key`, and what is to be said of versions."""
+    report = json.loads(path.read_text())
+    return {key(row): row["ms"] for row in report["rows"]}, report["versions"]
+
+
 def label(row):
     return " ".join(str(row[part]) for part in ["id", "name"] if part in row)
 
 
-def join(row, rates, torch_ms, jax_ms):
-    """Our row with the floor of this run and the peers' times."""
+def join(row, rates, peers):
+    """Our row with the floor of this run and the peers' times: for each of `PEERS`, milliseconds by `key`."""
     arithmetic = rates["tf32_tflop_per_s"] / (1 if row["precision"] == "tf32" else 3)
     memory_ms = row["bytes"] / rates["copy_gb_per_s"] / 1e6
     arithmetic_ms = row["flops"] / arithmetic / 1e9
     floor_ms = max(memory_ms, arithmetic_ms)
-    best_ms = min((ms for ms in [torch_ms, jax_ms] if ms), default=None)
-    peers = [("torch", torch_ms), ("jax", jax_ms), ("best", best_ms)]
-    ratio = {name: ms / row["ms"] if ms else None for name, ms in peers}
-    return row | {
+    times = {peer: peers[peer].get(key(row)) for peer in PEERS}
+    times["best"] = min((ms for ms in times.values() if ms), default=None)
+    joined = row | {
         "floor_ms": floor_ms,
         "bound": "memory" if memory_ms >= arithmetic_ms else "arithmetic",
         "share": floor_ms / row["ms"],
-        "torch_ms": torch_ms,
-        "torch_ratio": ratio["torch"],
-        "jax_ms": jax_ms,
-        "jax_ratio": ratio["jax"],
-        "best_ratio": ratio["best"],
     }
+    for peer, ms in times.items():
+        joined |= {f"{peer}_ms": ms, f"{peer}_ratio": ms / row["ms"] if ms else None}
+    return joined
 
 
 def cell(value, form):
     return "-" if value is None else format(value, form)
 
 
+def markdown_row(cells):
+    return f"| {' | '.join(cells)} |"
+
+
 def table(rows):
     """Markdown lines."""
-    yield "| problem | kernel | ms | floor ms | share | PyTorch ms | PyTorch / ours | JAX ms | JAX / ours | error |"
-    yield "| --- " * 10 + "|"
+    peers = [heading for name in PEERS.values() for heading in (f"{name} ms", f"{name} / ours")]
+    headings = ["problem", "kernel", "ms", "floor ms", "share", *peers, "error"]
+    yield markdown_row(headings)
+    yield markdown_row(["---"] * len(headings))
     for row in rows:
         cells = [label(row), row["algorithm"], cell(row["ms"], ".4f"), cell(row["floor_ms"], ".4f")]
-        cells += [cell(row["share"], ".1%"), cell(row["torch_ms"], ".4f"), cell(row["torch_ratio"], ".2f")]
-        cells += [cell(row["jax_ms"], ".4f"), cell(row["jax_ratio"], ".2f"), cell(row["error"], ".1e")]
-        yield f"| {' | '.join(cells)} |"
+        cells.append(cell(row["share"], ".1%"))
+        for peer in PEERS:
+            cells += [cell(row[f"{peer}_ms"], ".4f"), cell(row[f"{peer}_ratio"], ".2f")]
+        yield markdown_row([*cells, cell(row["error"], ".1e")])
 
 
 def means(rows):
     """Markdown lines: geometric means, over all and by what bounds the problem; and the lowest ratios."""
-    yield "| problems | number | share of the floor | PyTorch / ours | JAX / ours | the better of both / ours |"
-    yield "| --- " * 6 + "|"
-    for name in ["all", "memory", "arithmetic"]:
-        chosen = [row for row in rows if name in ("all", row["bound"])]
-        cells = [name if name == "all" else f"bound by {name}", str(len(chosen))]
-        for column, form in [("share", ".1%"), ("torch_ratio", ".2f"), ("jax_ratio", ".2f"), ("best_ratio", ".2f")]:
+    names = PEERS | {"best": "the best of them"}
+    headings = ["problems", "number", "share of the floor", *(f"{name} / ours" for name in names.values())]
+    yield markdown_row(headings)
+    yield markdown_row(["---"] * len(headings))
+    for bound in ["all", "memory", "arithmetic"]:
+        chosen = [row for row in rows if bound in ("all", row["bound"])]
+        cells = [bound if bound == "all" else f"bound by {bound}", str(len(chosen))]
+        for column, form in [("share", ".1%"), *((f"{peer}_ratio", ".2f") for peer in names)]:
             values = [row[column] for row in chosen if row[column] is not None]
             cells.append(cell(statistics.geometric_mean(values) if values else None, form))
-        yield f"| {' | '.join(cells)} |"
-    for peer, column in [("PyTorch", "torch_ratio"), ("the better of both", "best_ratio")]:
-        compared = [row for row in rows if row[column] is not None]
+        yield markdown_row(cells)
+    for peer in ["torch", "best"]:
+        compared = [row for row in rows if row[f"{peer}_ratio"] is not None]
         if compared:
-            lowest = min(compared, key=lambda row: row[column])
-            yield f"\nLowest ratio {peer} / ours: {lowest[column]:.2f}, problem {label(lowest)}."
+            lowest = min(compared, key=lambda row: row[f"{peer}_ratio"])
+            yield f"\nLowest ratio {names[peer]} / ours: {lowest[f'{peer}_ratio']:.2f}, problem {label(lowest)}."
 
 
 def print_all(rows):
@@ -261,22 +281,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ours", type=pathlib.Path, help="what `kernelbench --json` wrote")
     parser.add_argument("--json", type=pathlib.Path, help="where to write the joined rows")
+    parser.add_argument("--burn", type=pathlib.Path, help="what the program in benches/burn wrote")
     parser.add_argument("--without-jax", action="store_true")
     arguments = parser.parse_args()
     report = json.loads(arguments.ours.read_text())
     torch.backends.cudnn.benchmark = False
+    versions = [f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"]
+    peers = dict.fromkeys(PEERS, {})
+    if arguments.burn:
+        peers["burn"], burn_versions = read_burn(arguments.burn)
+        versions.append(burn_versions)
 
     stopwatch = Stopwatch(report["repeats"])
     rates = measure_rates(stopwatch)
-    versions = f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
-    torch_ms = run_peer(run_torch, report["rows"], stopwatch)
-    jax_ms = {}
+    peers["torch"] = run_peer(run_torch, report["rows"], stopwatch)
     if jax and not arguments.without_jax:
-        versions += f", JAX {jax.__version__}"
+        versions.append(f"JAX {jax.__version__}")
         # PyTorch is through: JAX keeps what memory it takes.
-        jax_ms = run_peer(run_jax, report["rows"], stopwatch)
+        peers["jax"] = run_peer(run_jax, report["rows"], stopwatch)
 
-    rows = [join(row, rates, torch_ms[key(row)], jax_ms.get(key(row))) for row in report["rows"]]
+    versions = ", ".join(versions)
+    rows = [join(row, rates, peers) for row in report["rows"]]
     print(f"{torch.cuda.get_device_name()}, {versions}; median of {report['repeats']} launches.")
     packing = "packed by every launch" if report["repack"] else "packed beforehand"
     print(f"A copy: {rates['copy_gb_per_s']:.0f} GB/s; cuBLAS TF32: {rates['tf32_tflop_per_s']:.0f} TFLOP/s.", end=" ")

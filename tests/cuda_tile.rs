@@ -5,6 +5,7 @@
 mod converted;
 mod gpu;
 mod leads;
+mod long_lines;
 mod stretches;
 
 use std::time::Duration;
@@ -171,6 +172,21 @@ fn whole_rows_and_slices_are_stretches() {
     }
     for (layer, input, words) in stretches::of_slices() {
         check(&devices, &layer, input, words);
+    }
+}
+
+/// Slots side by side along x, whose words a line goes through.
+#[test]
+fn lines_go_through_slots_that_lie_side_by_side() {
+    let devices = devices("lines_go_through_slots_that_lie_side_by_side");
+    for (layer, input) in long_lines::of_signals() {
+        check(&devices, &layer, input, "in long lines");
+    }
+    for (layer, input) in long_lines::of_images() {
+        check(&devices, &layer, input, "in long lines");
+    }
+    for (layer, input) in long_lines::of_volumes() {
+        check(&devices, &layer, input, "in long lines");
     }
 }
 

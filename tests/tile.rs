@@ -4,6 +4,7 @@
 
 mod converted;
 mod leads;
+mod long_lines;
 mod stretches;
 
 use std::collections::BTreeSet;
@@ -286,6 +287,20 @@ fn rows_that_are_no_whole_sectors() {
         check(&layer, Shape::batched(2, 9, extent));
         // The sums of all kinds of kernels are stored alike.
         check_kinds(&KINDS[..1], &layer, Shape::batched(2, 9, extent), "tile");
+    }
+}
+
+/// Slots side by side along x, whose words a line goes through.
+#[test]
+fn lines_go_through_slots_that_lie_side_by_side() {
+    for (layer, input) in long_lines::of_signals() {
+        check_kinds(&KINDS, &layer, input, "in long lines");
+    }
+    for (layer, input) in long_lines::of_images() {
+        check_kinds(&KINDS[..2], &layer, input, "in long lines");
+    }
+    for (layer, input) in long_lines::of_volumes() {
+        check_kinds(&KINDS[..2], &layer, input, "in long lines");
     }
 }
 

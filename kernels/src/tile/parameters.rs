@@ -176,6 +176,10 @@ pub struct Tiling {
     pub line_crews: u32,
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
     pub line_reach: u32,
+    /// Slots that a line goes through: all, where what they hold of an output row follow each other, otherwise one.
+    pub line_slots: u32,
+    /// Positions of other slots that are staged between the rows of the box that a slot has.
+    pub staged_between_rows: u32,
     /// Words of a line that a lane loads before it stores them: 2 to 5, or [`TWO_FOURS`](Self::TWO_FOURS).
     pub line_words_at_once: u32,
     /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.

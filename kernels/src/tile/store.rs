@@ -212,12 +212,12 @@ impl Target<'_> {
         let phases = t.line_phases.value() as u32;
         let words = || {
             let (whole, rest) = width.wrapping_sub(first_x).divide(t.line_period);
-            let all = (whole * phases + rest.min(phases)).min((positions.end - positions.start) * phases);
-            all.saturating_sub(ahead)
+            let of_tile = (positions.end - positions.start) * t.line_slots * phases;
+            (whole * phases + rest.min(phases)).min(of_tile).saturating_sub(ahead)
         };
         let source = match place.source {
             OutputPlace::BIAS => OutputPlace::BIAS,
-            first => first.wrapping_add((positions.start % TEAM_ROWS) * phases + ahead),
+            first => first.wrapping_add((positions.start % TEAM_ROWS) * t.line_slots * phases + ahead),
         };
         Line {
             offset: n * t.output_sample as u32 + (z * height + y) * width + x + ahead,

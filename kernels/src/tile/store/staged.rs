@@ -99,7 +99,13 @@ impl Target<'_> {
         let column = thread % 4 * 2;
         let (row_words, held) = (hint::opaque(t.row_words), hint::opaque(t.held));
         let (group, phase) = part.divide(t.column_phases);
-        let position = self.staged(team).add(Self::first_row(thread) * t.line_phases.value() as u32);
+        let row = Self::first_row(thread);
+        let before = if is_specialised() && t.staged_between_rows == 0 {
+            0
+        } else {
+            row.divide(t.box_x).0 * t.staged_between_rows
+        };
+        let position = self.staged(team).add((row + before) * t.line_phases.value() as u32);
         // The lanes' part of the address apart from what all have in common.
         let channels = position.add(column * t.staged_channel_words);
         let words = [0, 1].map(|half| group * 8 * t.staged_channel_words + self.staged_word(phase, half));
@@ -198,7 +204,7 @@ impl Target<'_> {
         } else {
             (line * columns * t.halves + x, 0)
         };
-        line * TEAM_ROWS * t.line_phases.value() as u32 + word
+        line * t.line_slots * TEAM_ROWS * t.line_phases.value() as u32 + word
     }
 
     /// Stages what a column has for a lane's two positions.

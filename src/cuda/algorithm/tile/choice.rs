@@ -70,16 +70,17 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with a lead, or without one, if none of these
-/// is such.
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with long lines, with a lead, or without one,
+/// if none of these is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 7] = [
+    let kinds: [fn(&Layout) -> bool; 8] = [
         |layout| layout.cut.variant.reads_packed(),
         |layout| layout.cut.variant.teams_convert,
         |layout| !layout.cut.variant.f16,
         |layout| layout.cut.joined_rows > 1,
         |layout| layout.cut.has_rows_apart(),
+        |layout| layout.line_slots > 1,
         |layout| layout.region.lead != [0; 3],
         |layout| layout.region.lead == [0; 3],
     ];

@@ -231,7 +231,7 @@ fn requests(layout: &Layout, words: f64) -> f64 {
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
     let extents = [problem.axes()[2].output as u32, layout.neighbouring_outputs(), layout.region.lead[2]];
     let are_sectors = extents.iter().all(|extent| extent.is_multiple_of(8));
-    if are_sectors { 0.0 } else { EDGE_BYTES }
+    if are_sectors { 0.0 } else { EDGE_BYTES * (0.5 + 0.5 / f64::from(layout.rows_in_succession())) }
 }
 
 /// What a team does at the end of a job.
@@ -248,7 +248,8 @@ struct Store {
 
 impl Store {
     fn new(layout: &Layout, boxed: bool) -> Self {
-        let outputs = f64::from(layout.places * layout.line_phases * tile::TEAM_ROWS * layout.stored_channels());
+        let words = layout.line_slots * layout.line_phases * tile::TEAM_ROWS;
+        let outputs = f64::from(layout.places * words * layout.stored_channels());
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
         if boxed {

@@ -129,6 +129,8 @@ pub(super) struct Layout {
     pub(super) stages: u32,
     /// Words that a line has for each position: all phases along x, or one if they are in different passes.
     pub(super) line_phases: u32,
+    /// Slots that a line goes through: all of a team's where what they hold of an output row follow each other, otherwise one.
+    pub(super) line_slots: u32,
     /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in different passes.
     pub(super) places: u32,
     /// Whether the output is larger than what the L2 cache holds.
@@ -228,6 +230,12 @@ impl Cut {
     /// Whether slots are boxes one behind the other that could be neighbouring rows.
     pub(super) fn has_rows_apart(&self) -> bool {
         self.one_behind_the_other && self.row_axis < 2
+    }
+
+    /// Whether what a team has of a row of the box lies side by side in all slots: those are neighbours along x, and the team has whole rows of the box.
+    pub(super) fn has_slots_side_by_side(&self) -> bool {
+        let x = self.extents[3];
+        self.row_axis == 2 && self.rows() > 1 && x.is_multiple_of(tile::WARP_ROWS) && tile::TEAM_ROWS.is_multiple_of(x)
     }
 
     /// How many positions taps along the axis of rows lie apart that a run takes together.
@@ -332,7 +340,7 @@ impl Layout {
         } else {
             (cut.variant.columns / 8 / cut.column_phases() * 8).min(out_channels.next_multiple_of(8))
         };
-        Some(Self {
+        let layout = Self {
             cut,
             input,
             region,
@@ -353,9 +361,20 @@ impl Layout {
             channel_tiles: out_channels.div_ceil(tile_channels),
             stages: (cut.in_channels(problem) as u32).div_ceil(cut.stage_channels()),
             line_phases,
+            line_slots: 1,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
             has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
-        })
+        };
+        Some(layout.with_long_lines())
+    }
+
+    /// With lines that go through all slots of a team, if these lie side by side in the output, and go through shared memory.
+    fn with_long_lines(self) -> Self {
+        if !self.cut.has_slots_side_by_side() || !self.has_whole_rows() || self.is_direct() {
+            return self;
+        }
+        let rows = self.cut.rows();
+        Self { line_slots: rows, places: self.places / rows, ..self }
     }
 
     /// The share of the region in all positions.
@@ -561,20 +580,30 @@ impl Layout {
         z * y * if self.has_all_phases_in_lines() { 1 } else { x }
     }
 
-    /// Words from one staged line of an output channel to the next.
+    /// Words from the staged lines of one place of an output channel to those of the next.
     pub(super) fn line_distance(&self) -> u32 {
-        tile::TEAM_ROWS * self.line_phases
+        self.line_slots * tile::TEAM_ROWS * self.line_phases
     }
 
     /// Words from one row to the next in a staged output channel.
     pub(super) fn staged_row_words(&self) -> u32 {
-        self.row_lines() * self.line_distance()
+        if self.line_slots > 1 {
+            self.cut.extents[3] * self.line_phases
+        } else {
+            self.row_lines() * self.line_distance()
+        }
+    }
+
+    /// Positions of other slots that are staged between the rows of the box that a slot has; none if that is one row.
+    pub(super) fn staged_between_rows(&self) -> u32 {
+        let x = self.cut.extents[3];
+        if x == tile::TEAM_ROWS { 0 } else { (self.line_slots - 1) * x }
     }
 
     /// Words from one output channel of a staged output to the next. Where a lane writes all that it holds at once, 4 modulo 16, and all lanes find
     /// different banks; otherwise an odd number, and two lanes share a bank.
     pub(super) fn staged_channel_words(&self) -> u32 {
-        let words = self.cut.rows() * self.staged_row_words();
+        let words = self.cut.rows() / self.line_slots * self.row_lines() * self.line_distance();
         words + if self.held() == Tiling::ONE_PHASE { 1 } else { 4 }
     }
 
@@ -588,11 +617,14 @@ impl Layout {
         self.used_blocks().div_ceil(self.slice_blocks())
     }
 
+    /// The most words of a line.
+    fn most_line_words(&self) -> u32 {
+        self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_slots * self.line_phases
+    }
+
     /// Lanes that store a line together: as many as it takes for the words of one, or a warp.
     pub(super) fn line_lanes(&self) -> u32 {
-        (self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases)
-            .next_power_of_two()
-            .clamp(4, MOST_LINE_LANES as u32)
+        self.most_line_words().next_power_of_two().clamp(4, MOST_LINE_LANES as u32)
     }
 
     /// Groups of so many lanes that share the channels of a line, if lines are few.
@@ -603,7 +635,7 @@ impl Layout {
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
     pub(super) fn line_reach(&self) -> u32 {
         let ahead = if self.has_whole_rows() { self.line_lanes() - 1 } else { 0 };
-        self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_phases + ahead
+        self.most_line_words() + ahead
     }
 
     /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
@@ -643,7 +675,7 @@ impl Layout {
 
     /// Whether what a lane holds are pieces of output rows, and together they are all of the output.
     fn holds_pieces(&self) -> bool {
-        let all_are_computed = self.places == self.cut.rows() * self.row_lines();
+        let all_are_computed = self.places * self.line_slots == self.cut.rows() * self.row_lines();
         let are_pieces = matches!(self.held(), Tiling::PAIRS | Tiling::QUADS | Tiling::QUADS_OF_HALVES);
         are_pieces && all_are_computed && self.has_pairs()
     }
@@ -676,7 +708,17 @@ impl Layout {
 
     /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
     pub(super) fn neighbouring_outputs(&self) -> u32 {
-        self.line_phases * if self.has_whole_rows() { self.cut.extents[3] } else { 1 }
+        let words = self.line_phases * self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_slots;
+        if self.has_whole_rows() { words.min(self.axis_x.output as u32) } else { self.line_phases }
+    }
+
+    /// How many output rows a pass writes of which each begins where the one before ends.
+    pub(super) fn rows_in_succession(&self) -> u32 {
+        let phases = self.phases[1].len();
+        let has_all_rows = self.groups[1].iter().all(|group| group.written.len() == phases);
+        let Region { first, is_last, .. } = self.region;
+        let has_whole_rows = self.has_whole_rows() && self.tiles[3] == 1 && first[2] == 0 && is_last[2];
+        if has_whole_rows && has_all_rows { self.cut.reach(1) * phases as u32 } else { 1 }
     }
 
     /// Whether the two positions of a lane are neighbours in a row.
@@ -822,6 +864,9 @@ impl fmt::Display for Layout {
             write!(f, " close together")?;
         }
         write!(f, ", {} channels at a time", self.cut.stage_channels())?;
+        if self.line_slots > 1 {
+            write!(f, ", in long lines")?;
+        }
         if self.in_boxes {
             write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;
         }

@@ -192,6 +192,8 @@ impl Tables {
             line_lanes: layout.line_lanes(),
             line_crews: layout.line_crews(),
             line_reach: layout.line_reach(),
+            line_slots: layout.line_slots,
+            staged_between_rows: layout.staged_between_rows(),
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),
@@ -312,8 +314,8 @@ impl Builder<'_> {
             return OutputPlace { source: OutputPlace::NONE, ..place };
         }
         place.origin[axis] = origin as u32;
-        let line = row as u32 * layout.row_lines() + line;
-        place.source = if bias_only { OutputPlace::BIAS } else { line * layout.line_distance() };
+        let source = row as u32 * layout.staged_row_words() + line * layout.line_distance();
+        place.source = if bias_only { OutputPlace::BIAS } else { source };
         place
     }
 

@@ -290,17 +290,27 @@ fn rows_that_are_no_whole_sectors() {
     }
 }
 
-/// Slots side by side along x, whose words a line goes through.
+/// Slots side by side along x, whose words a line goes through. Other ways to compute such layers are checked above.
 #[test]
 fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
-        check_kinds(&KINDS, &layer, input, "in long lines");
+        check_those(&KINDS, &layer, input, "in long lines");
     }
     for (layer, input) in long_lines::of_images() {
-        check_kinds(&KINDS[..2], &layer, input, "in long lines");
+        check_those(&KINDS[..2], &layer, input, "in long lines");
     }
     for (layer, input) in long_lines::of_volumes() {
-        check_kinds(&KINDS[..2], &layer, input, "in long lines");
+        check_those(&KINDS[..2], &layer, input, "in long lines");
+    }
+}
+
+/// Checks the ways that are described by some words, of which there are some for each kind of kernels.
+fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
+    for &(architecture, precision) in kinds {
+        let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
+        let those: Vec<_> = plans.iter().filter(|plan| plan.describe().contains(words)).collect();
+        assert!(!those.is_empty(), "{architecture}, {precision}, {layer:?}");
+        those.into_iter().for_each(|plan| check_plan(layer, plan, input));
     }
 }
 

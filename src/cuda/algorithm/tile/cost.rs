@@ -248,8 +248,7 @@ struct Store {
 
 impl Store {
     fn new(layout: &Layout, boxed: bool) -> Self {
-        let words = layout.line_slots * layout.line_phases * tile::TEAM_ROWS;
-        let outputs = f64::from(layout.places * words * layout.stored_channels());
+        let outputs = f64::from(layout.places * layout.line_distance() * layout.stored_channels());
         let blocks = f64::from(layout.used_blocks());
         let matrices = blocks * f64::from(layout.cut.variant.slots);
         if boxed {

@@ -603,7 +603,7 @@ impl Layout {
     /// Words from one output channel of a staged output to the next. Where a lane writes all that it holds at once, 4 modulo 16, and all lanes find
     /// different banks; otherwise an odd number, and two lanes share a bank.
     pub(super) fn staged_channel_words(&self) -> u32 {
-        let words = self.cut.rows() / self.line_slots * self.row_lines() * self.line_distance();
+        let words = self.cut.rows() * self.row_lines() * tile::TEAM_ROWS * self.line_phases;
         words + if self.held() == Tiling::ONE_PHASE { 1 } else { 4 }
     }
 
@@ -708,8 +708,7 @@ impl Layout {
 
     /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
     pub(super) fn neighbouring_outputs(&self) -> u32 {
-        let words = self.line_phases * self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_slots;
-        if self.has_whole_rows() { words.min(self.axis_x.output as u32) } else { self.line_phases }
+        if self.has_whole_rows() { self.most_line_words().min(self.axis_x.output as u32) } else { self.line_phases }
     }
 
     /// How many output rows a pass writes of which each begins where the one before ends.

@@ -6,6 +6,7 @@ mod converted;
 mod gpu;
 mod leads;
 mod long_lines;
+mod margins;
 mod stretches;
 
 use std::time::Duration;
@@ -188,6 +189,24 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_volumes() {
         check(&devices, &layer, input, "in long lines");
     }
+}
+
+/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
+#[test]
+fn lines_have_biases_beside_them() {
+    let devices = devices("lines_have_biases_beside_them");
+    for (layer, input) in margins::of_images() {
+        check(&devices, &layer, input, "with margins");
+    }
+    for (layer, input) in margins::of_volumes() {
+        check(&devices, &layer, input, "with margins");
+    }
+    let (layer, input) = margins::of_neighbours();
+    check(&devices, &layer, input, "fill_bias");
+    // More tiles than multiprocessors, of which those with the last row of the output, with which they end, have other lines than those before.
+    let layer = ConvTranspose::<2>::builder(8, 8, [2, 3]).stride([3, 2]).dilation([3, 1]).padding([1, 1]);
+    let layer = layer.output_padding([1, 0]).build().unwrap();
+    check(&devices[..devices.len().min(1)], &layer, Shape::batched(60, 8, [40, 32]), "with margins");
 }
 
 /// Phases that are counted from before the output, so that they read the same inputs.

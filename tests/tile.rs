@@ -5,6 +5,7 @@
 mod converted;
 mod leads;
 mod long_lines;
+mod margins;
 mod stretches;
 
 use std::collections::BTreeSet;
@@ -302,6 +303,19 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_volumes() {
         check_those(&KINDS[..2], &layer, input, "in long lines");
     }
+}
+
+/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
+#[test]
+fn lines_have_biases_beside_them() {
+    for (layer, input) in margins::of_images() {
+        check_those(&KINDS[..2], &layer, input, "with margins");
+    }
+    for (layer, input) in margins::of_volumes() {
+        check_those(&KINDS[..2], &layer, input, "with margins");
+    }
+    let (layer, input) = margins::of_neighbours();
+    check(&layer, input);
 }
 
 /// Checks the ways that are described by some words, of which there are some for each kind of kernels.

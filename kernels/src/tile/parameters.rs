@@ -180,6 +180,9 @@ pub struct Tiling {
     pub line_slots: u32,
     /// Positions of other slots that are staged between the rows of the box that a slot has.
     pub staged_between_rows: u32,
+    /// Beside lines of the output rows behind the first one of these, there are biases before them; beside those of rows before the second one, behind them: in the sectors that lines begin and end in,
+    /// where other kernels have written them. `[u32::MAX, 0]` if that is so beside no line.
+    pub margins: [u32; 2],
     /// Words of a line that a lane loads before it stores them: 2 to 5, or [`TWO_FOURS`](Self::TWO_FOURS).
     pub line_words_at_once: u32,
     /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.

@@ -53,10 +53,24 @@ struct Line {
     offset: u32,
     /// Where its values are staged, in words; or [`OutputPlace::BIAS`].
     source: u32,
-    /// Its words: none if there is no such row.
+    /// Its words: none if there is no such row. With [`Line::BIASES_BEFORE`] and [`Line::BIASES_BEHIND`].
     words: u32,
     /// Its output row, counted from where the tile begins.
     row: u32,
+}
+
+impl Line {
+    /// With the words: those before it in the sector that it begins in are biases.
+    const BIASES_BEFORE: u32 = 1 << 31;
+
+    /// With the words: those behind it in the sector that it ends in are biases.
+    const BIASES_BEHIND: u32 = 1 << 30;
+
+    /// The number of its words.
+    #[cfg_attr(gpu, inline(always))]
+    fn count(&self) -> u32 {
+        self.words & !(Self::BIASES_BEFORE | Self::BIASES_BEHIND)
+    }
 }
 
 /// What a table of lines is for, of no lines: no pass has this number.
@@ -108,6 +122,12 @@ impl Target<'_> {
         is_specialised() && self.t.line_tables == 1
     }
 
+    /// Whether lines are stored with the biases beside them. In a kernel for any layer there are no registers for that.
+    #[cfg_attr(gpu, inline(always))]
+    fn has_margins(&self) -> bool {
+        is_specialised() && hint::opaque(self.t.margins[1]) > 0
+    }
+
     /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass. Tiles that are alike in these have
     /// the same lines, counted from where they begin.
     #[cfg_attr(gpu, inline(always))]
@@ -128,7 +148,13 @@ impl Target<'_> {
             begins_before(1),
             begins_before(2),
         ];
-        edges.into_iter().fold(self.place.pass, |number, edge| number * 2 + u32::from(edge))
+        let numbered = |before: u32, edge| before * 2 + u32::from(edge);
+        let located = edges.into_iter().fold(self.place.pass, numbered);
+        if !self.has_margins() {
+            return located;
+        }
+        let first_y = self.place.origin[1] * t.stride[1];
+        [first_y <= t.margins[0], first_y + t.tile[2] * t.stride[1] > t.margins[1]].into_iter().fold(located, numbered)
     }
 
     /// Brings the biases of the tile's channels to shared memory, or of all channels.
@@ -175,7 +201,11 @@ impl Target<'_> {
             // SAFETY: the pass has such a place; the table has an entry for each line.
             unsafe {
                 let place = PassHead::output(t, self.tables, self.place.pass, place);
-                self.lines(team).add(number).cast().store(bytemuck::cast::<Line, [u32; 4]>(self.line(&place, segment)));
+                let mut line = self.line(&place, segment);
+                if self.has_margins() {
+                    line.words |= self.margins_beside(&place, segment);
+                }
+                self.lines(team).add(number).cast().store(bytemuck::cast::<Line, [u32; 4]>(line));
             }
             number += TEAM_THREADS;
         }
@@ -225,6 +255,16 @@ impl Target<'_> {
             words: if exists { words() } else { 0 },
             row: z * height + y,
         }
+    }
+
+    /// What is added to the words of a place's line in a row of the box: on which sides of them there are biases.
+    #[cfg_attr(gpu, inline(always))]
+    fn margins_beside(&self, place: &OutputPlace, segment: u32) -> u32 {
+        let t = self.t;
+        let (_, y) = self.segment(segment).0.divide(t.box_y);
+        let row = self.origin()[1].wrapping_add(y * t.step_y * t.stride[1] + place.origin[1]);
+        let [first, last] = t.margins;
+        (u32::from(row > first) * Line::BIASES_BEFORE) | (u32::from(row < last) * Line::BIASES_BEHIND)
     }
 
     /// A row of the box, the team's number `segment`, and those of its positions that are the team's.

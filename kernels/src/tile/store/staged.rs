@@ -11,7 +11,7 @@ use cuda_std::{
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
-use super::{Line, Target};
+use super::{Line, SECTOR_WORDS, Target};
 use crate::{
     index::Index,
     tile::{
@@ -60,9 +60,11 @@ impl Target<'_> {
                     && t.line_words_at_once == Tiling::TWO_FOURS
                     && self.output.addr().is_multiple_of(16)
                 {
-                    self.store_channels::<[f32; 4]>(channel, channels);
+                    self.store_channels::<[f32; 4], false>(channel, channels);
+                } else if self.has_margins() {
+                    self.store_channels::<f32, true>(channel, channels);
                 } else {
-                    self.store_channels::<f32>(channel, channels);
+                    self.store_channels::<f32, false>(channel, channels);
                 }
                 self.sync_team();
             }
@@ -278,7 +280,7 @@ impl Target<'_> {
     /// # Safety
     /// All threads of the team come here together, after a barrier; lines begin and end at multiples of a piece.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_channels<P: Piece>(&self, first: u32, channels: u32) {
+    unsafe fn store_channels<P: Piece, const MARGINS: bool>(&self, first: u32, channels: u32) {
         let t = self.t;
         let channels = self.channels_from(first).min(channels);
         let output = self.first_output().wrapping_add(first as usize * t.output_plane as usize).cast::<P>();
@@ -304,27 +306,32 @@ impl Target<'_> {
                 let line: Line = bytemuck::cast(self.lines(team).add(number).cast::<[u32; 4]>().load());
                 let output = output.wrapping_add((line.offset / P::WORDS) as usize);
                 let staged = self.staged(team).add(line.source).cast::<P>();
-                let pieces = line.words / P::WORDS;
+                let pieces = if MARGINS { line.count() } else { line.words } / P::WORDS;
                 let mut channel = part;
                 // The last ones of a table may be empty.
                 while pieces > 0 && channel < channels {
                     let next = channel + t.line_crews;
+                    let bias = |channel: u32| self.biases(team).add(first + channel).load();
                     let share = |channel: u32| {
                         let staged = staged.add(channel * t.staged_channel_words / P::WORDS);
-                        crew.share(output, staged, channel, if channel < channels { pieces } else { 0 })
+                        let share = crew.share(output, staged, channel, if channel < channels { pieces } else { 0 });
+                        if MARGINS && channel < channels {
+                            share.with_margins(&line, P::of(bias(channel)))
+                        } else {
+                            share
+                        }
                     };
                     let [mut a, mut b] = [share(channel), share(next)];
                     if line.source == OutputPlace::BIAS {
-                        let bias = |channel: u32| self.biases(team).add(first + channel).load();
                         a.store_all(&crew, reach, P::of(bias(channel)));
                         b.store_all(&crew, reach, P::of(if next < channels { bias(next) } else { 0.0 }));
                     } else {
                         match t.line_words_at_once {
-                            _ if P::WORDS > 1 => store_both::<P, 2>(&mut a, &mut b, &crew, reach),
-                            2 => store_both::<P, 2>(&mut a, &mut b, &crew, reach),
-                            4 => store_both::<P, 4>(&mut a, &mut b, &crew, reach),
-                            5 => store_both::<P, 5>(&mut a, &mut b, &crew, reach),
-                            _ => store_both::<P, 3>(&mut a, &mut b, &crew, reach),
+                            _ if P::WORDS > 1 => store_both::<P, MARGINS, 2>(&mut a, &mut b, &crew, reach),
+                            2 => store_both::<P, MARGINS, 2>(&mut a, &mut b, &crew, reach),
+                            4 => store_both::<P, MARGINS, 4>(&mut a, &mut b, &crew, reach),
+                            5 => store_both::<P, MARGINS, 5>(&mut a, &mut b, &crew, reach),
+                            _ => store_both::<P, MARGINS, 3>(&mut a, &mut b, &crew, reach),
                         }
                     }
                     channel = next + t.line_crews;
@@ -367,12 +374,17 @@ impl Piece for [f32; 4] {
 /// # Safety
 /// The lines are staged, and the block's own.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn store_both<P: Piece, const PIECES: usize>(a: &mut Share<P>, b: &mut Share<P>, crew: &Crew, reach: u32) {
+unsafe fn store_both<P: Piece, const MARGINS: bool, const PIECES: usize>(
+    a: &mut Share<P>,
+    b: &mut Share<P>,
+    crew: &Crew,
+    reach: u32,
+) {
     let mut done = 0;
     while done < reach {
         // SAFETY: the caller's promise.
         unsafe {
-            let values = [a.load::<PIECES>(crew), b.load::<PIECES>(crew)];
+            let values = [a.load::<MARGINS, PIECES>(crew), b.load::<MARGINS, PIECES>(crew)];
             a.store(crew, values[0]);
             b.store(crew, values[1]);
         }
@@ -408,6 +420,18 @@ struct Share<P> {
     all_pieces: i32,
     /// The same for its next piece alone, which does not exist if it lies before the line.
     pieces: i32,
+    /// What is not staged of it.
+    margins: Margins<P>,
+}
+
+/// Biases beside a line that are written with it, so that the sectors that it begins and ends in are written as a whole.
+#[derive(Clone, Copy)]
+struct Margins<P> {
+    /// Pieces of them behind the line.
+    behind: i32,
+    /// Pieces of the line itself.
+    line: i32,
+    bias: P,
 }
 
 impl Crew {
@@ -430,7 +454,8 @@ impl Crew {
         };
         let all_pieces = pieces as i32;
         let pieces = if first < 0 { i32::MIN } else { all_pieces };
-        Share { place, values: staged.add(first as u32), first, all_pieces, pieces }
+        let margins = Margins { behind: 0, line: 0, bias: P::of(0.0) };
+        Share { place, values: staged.add(first as u32), first, all_pieces, pieces, margins }
     }
 
     /// The lane has the piece of a share that is so many times its lanes further on if its first one is below this.
@@ -441,19 +466,53 @@ impl Crew {
 }
 
 impl<P: Piece> Share<P> {
+    /// The share in the line with the biases beside it, as far as the sectors go that it begins and ends in.
+    #[cfg_attr(gpu, inline(always))]
+    fn with_margins(self, line: &Line, bias: P) -> Self {
+        let sector = SECTOR_WORDS / P::WORDS;
+        let place = |number: i32| (self.place.addr() / size_of::<P>()) as u32 + (number - self.first) as u32;
+        let (begin, end) = (place(0) % sector, place(self.all_pieces).wrapping_neg() % sector);
+        let before = if line.words & Line::BIASES_BEFORE != 0 { begin as i32 } else { 0 };
+        let behind = if line.words & Line::BIASES_BEHIND != 0 { end as i32 } else { 0 };
+        let (first, all_pieces) = (self.first + before, before + self.all_pieces + behind);
+        let pieces = if first < 0 { i32::MIN } else { all_pieces };
+        let margins = Margins { behind, line: self.all_pieces, bias };
+        Self { first, all_pieces, pieces, margins, ..self }
+    }
+
     /// The lane's next pieces.
     ///
     /// # Safety
     /// The line is staged.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn load<const PIECES: usize>(&self, crew: &Crew) -> [P; PIECES] {
+    unsafe fn load<const MARGINS: bool, const PIECES: usize>(&self, crew: &Crew) -> [P; PIECES] {
         let mut values = [P::of(0.0); PIECES];
         unrolled!(PIECE in 0..PIECES, at most 8 => {
             let place = self.values.add(PIECE as u32 * crew.lanes);
             // SAFETY: the caller's promise; the line has such a piece if the condition holds.
-            values[PIECE % PIECES] = unsafe { place.load_below(self.first, crew.limit(self, PIECE)) };
+            values[PIECE % PIECES] = unsafe {
+                if MARGINS {
+                    self.load_or_bias(place, PIECE as i32 * crew.lanes as i32)
+                } else {
+                    place.load_below(self.first, crew.limit(self, PIECE))
+                }
+            };
         });
         values
+    }
+
+    /// The piece at a place, that many further on than the next one; or the bias, if it is none of the line itself.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load).
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn load_or_bias(&self, place: SharedPtr<P>, further: i32) -> P {
+        let Margins { behind, line, bias, .. } = self.margins;
+        // Pieces of the line behind this one: as an unsigned number, fewer than all if this is one of them.
+        let left = self.all_pieces - further - self.first - behind - 1;
+        // SAFETY: the caller's promise.
+        let value = unsafe { place.load_below(left ^ i32::MIN, line ^ i32::MIN) };
+        if (left as u32) < line as u32 { value } else { bias }
     }
 
     /// Stores them.

@@ -280,7 +280,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         extents,
                         stage_blocks: 1,
                         partners: 1,
-                        may_copy_boxes: task.target.large_tiles,
+                        large_tiles: task.target.large_tiles,
                     };
                     let cuts_of_region = with_slots(problem, cut).flat_map(|cut| with_partners(task, *region, cut));
                     cuts.extend(cuts_of_region.flat_map(|cut| with_stages(task, cut)));

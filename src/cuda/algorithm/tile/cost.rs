@@ -472,7 +472,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let measure_round = if variant.teams_convert { (arrival + measure) / on_their_way } else { 0.0 };
     let busiest = resources.iter().copied().fold(stages * measure_round, f64::max);
     let busy = busiest + 0.1 * resources.iter().sum::<f64>() + add_up(layout);
-    let lacks_boxes = layout.cut.may_copy_boxes && !layout.in_boxes;
+    let lacks_boxes = layout.cut.large_tiles && !layout.in_boxes;
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
     let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };

@@ -81,8 +81,8 @@ pub(super) struct Cut {
     pub(super) stage_blocks: u32,
     /// Blocks that divide a group's input channels among them.
     pub(super) partners: u32,
-    /// Whether the device can copy boxes.
-    pub(super) may_copy_boxes: bool,
+    /// Whether the device has compute capability 9.0, and can copy boxes: see [`Target::large_tiles`].
+    pub(super) large_tiles: bool,
 }
 
 /// The groups of each axis.
@@ -100,6 +100,8 @@ pub(super) struct Layout {
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
     /// The innermost axis.
     pub(super) axis_x: Axis,
+    /// Output rows of a slice.
+    pub(super) rows_of_output: u32,
     pub(super) groups: AxisGroups,
     /// Distance between the origins of tiles: samples, z, y, x.
     pub(super) tile: [u32; 4],
@@ -314,7 +316,7 @@ impl Layout {
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
         let is_narrow = pitch <= NARROW && width > pitch as usize;
-        let may_copy_boxes = cut.may_copy_boxes && has_whole_boxes(&input, &cut);
+        let may_copy_boxes = cut.large_tiles && has_whole_boxes(&input, &cut);
         let can_merge = may_copy_boxes && cut.extents[0] == 1;
         let merged_axes = if can_merge { merged_axes(&input, groups, &region, reach, [z, y, pitch]) } else { 0 };
         let in_boxes = if merged_axes > 0 {
@@ -346,6 +348,7 @@ impl Layout {
             region,
             phases: phases.clone(),
             axis_x: axes[2],
+            rows_of_output: axes[1].output as u32,
             groups: groups.clone(),
             tile: [cut.extents[0], reach[0], reach[1], reach[2]],
             tiles: [(problem.batch() as u32).div_ceil(cut.extents[0]), tiles[0], tiles[1], tiles[2]],
@@ -462,7 +465,7 @@ impl Layout {
         let is_worth_it = self.has_large_output
             && self.tile_channels >= LEAST_BOXED_CHANNELS
             && self.boxed_bytes() <= MOST_BOXED_BYTES;
-        if !(self.cut.may_copy_boxes && self.has_rows_at_multiples(4) && self.holds_pieces() && is_worth_it) {
+        if !(self.cut.large_tiles && self.has_rows_at_multiples(4) && self.holds_pieces() && is_worth_it) {
             return 0;
         }
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32 * self.line_phases;
@@ -635,7 +638,32 @@ impl Layout {
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
     pub(super) fn line_reach(&self) -> u32 {
         let ahead = if self.has_whole_rows() { self.line_lanes() - 1 } else { 0 };
-        self.most_line_words() + ahead
+        let behind = if self.has_margins() { tile::SECTOR_WORDS - 1 } else { 0 };
+        self.most_line_words() + ahead + behind
+    }
+
+    /// The output rows between which lines have biases beside them: see [`Tiling::margins`].
+    pub(super) fn margins(&self) -> [u32; 2] {
+        if self.has_margins() { [0, self.rows_of_output - 1] } else { [u32::MAX, 0] }
+    }
+
+    /// Whether lines have biases beside them: where the output has been filled, lines are all that is written of a row, and neither the row before nor the one behind is written to.
+    /// Kernels for older GPUs have no registers for that.
+    pub(super) fn has_margins(&self) -> bool {
+        let Region { first, is_last, lead, .. } = self.region;
+        let x = self.cut.extents[3];
+        let goes_through_all = self.cut.rows() == 1 || self.cut.row_axis < 2 || self.line_slots > 1;
+        let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all;
+        let have_all_of_rows = self.has_whole_rows() && self.tiles[3] == 1 && first[2] == 0 && is_last[2];
+        let width = self.axis_x.output as u32;
+        let have_sectors =
+            self.line_lanes().min(width) >= tile::SECTOR_WORDS && !width.is_multiple_of(tile::SECTOR_WORDS);
+        let has_taps = |phase: &Phase| phase.taps > 0;
+        let rows = &self.phases[1];
+        let are_apart =
+            rows.iter().zip(rows.iter().cycle().skip(1)).all(|(row, next)| !(has_taps(row) && has_taps(next)));
+        let is_possible = self.cut.large_tiles && self.fills_first() && lead == [0; 3];
+        is_possible && have_one_row && have_all_of_rows && have_sectors && are_apart
     }
 
     /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
@@ -866,6 +894,9 @@ impl fmt::Display for Layout {
         if self.line_slots > 1 {
             write!(f, ", in long lines")?;
         }
+        if self.has_margins() {
+            write!(f, ", with margins")?;
+        }
         if self.in_boxes {
             write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;
         }
@@ -979,7 +1010,7 @@ mod tests {
             extents,
             stage_blocks: 1,
             partners: 1,
-            may_copy_boxes: true,
+            large_tiles: true,
         }
     }
 

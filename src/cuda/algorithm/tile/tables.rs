@@ -194,6 +194,7 @@ impl Tables {
             line_reach: layout.line_reach(),
             line_slots: layout.line_slots,
             staged_between_rows: layout.staged_between_rows(),
+            margins: layout.margins(),
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),

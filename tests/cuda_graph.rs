@@ -140,7 +140,9 @@ impl Case {
     }
 }
 
-const TASKS: [(Algorithm, Precision); 4] = [
+const TASKS: [(Algorithm, Precision); 6] = [
+    (Algorithm::Col2im, Precision::F32),
+    (Algorithm::Col2im, Precision::Tf32),
     (Algorithm::Tile, Precision::F32),
     (Algorithm::Tile, Precision::Tf32),
     (Algorithm::Direct, Precision::F32),

@@ -90,6 +90,14 @@ fn more_than_2_31_inputs_in_many_samples() {
     check("more_than_2_31_inputs_in_many_samples", &layer, Shape::batched((1 << 16) + 1, 2, [128, 128]), WIDE, SAMPLES);
 }
 
+/// Of so many columns the output itself is small.
+#[test]
+fn more_than_2_31_columns() {
+    let layer = ConvTranspose2d::builder(8, 1, [9, 9]).padding([4, 4]).build().unwrap();
+    let columns = &[(Algorithm::Col2im, Precision::F32), (Algorithm::Col2im, Precision::Tf32)];
+    check("more_than_2_31_columns", &layer, Shape::batched(2, 8, [3640, 3650]), columns, SAMPLES);
+}
+
 #[test]
 fn more_than_2_31_outputs_of_tiles() {
     // Rows that are aligned to 16 bytes, and rows that are not.

@@ -15,7 +15,7 @@ use cust::{
 };
 use gpu::{device, expected, whole_numbers};
 
-const ALGORITHMS: [Algorithm; 3] = [Algorithm::Direct, Algorithm::Gather, Algorithm::Scatter];
+const ALGORITHMS: [Algorithm; 4] = [Algorithm::Col2im, Algorithm::Direct, Algorithm::Gather, Algorithm::Scatter];
 
 /// A layer with everything in it, its plan and its tensors.
 struct Case {

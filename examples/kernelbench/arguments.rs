@@ -17,7 +17,7 @@ use crate::{
 
 /// The algorithms that can be asked for, by the names that the library gives them.
 const ALGORITHMS: &[Algorithm] =
-    &[Algorithm::Auto, Algorithm::Direct, Algorithm::Tile, Algorithm::Gather, Algorithm::Scatter];
+    &[Algorithm::Auto, Algorithm::Col2im, Algorithm::Direct, Algorithm::Tile, Algorithm::Gather, Algorithm::Scatter];
 const PRECISIONS: &[Precision] = &[Precision::F32, Precision::Tf32];
 
 /// Measures how close transposed convolutions come to what a GPU can do.

@@ -3,6 +3,7 @@
 use cuda_std::entry::Entry;
 
 use crate::{
+    col2im::{COL2IM_ENTRY, COL2IM_WIDE_ENTRY},
     direct::{DIRECT_ENTRY, DIRECT_QUADS_ENTRY, DIRECT_QUADS_WIDE_ENTRY, DIRECT_WIDE_ENTRY},
     fill_bias::{FILL_BIAS_ENTRY, FILL_BIAS_WIDE_ENTRY},
     gather::{GATHER_ENTRY, GATHER_WIDE_ENTRY},
@@ -12,6 +13,8 @@ use crate::{
 
 /// Every kernel of this crate, as the host calls it.
 pub static KERNELS: &[&Entry] = &[
+    &COL2IM_ENTRY,
+    &COL2IM_WIDE_ENTRY,
     &DIRECT_ENTRY,
     &DIRECT_QUADS_ENTRY,
     &DIRECT_QUADS_WIDE_ENTRY,

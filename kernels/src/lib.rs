@@ -9,6 +9,7 @@
 #![no_std]
 #![cfg_attr(gpu, feature(abi_ptx, asm_experimental_arch))]
 
+mod col2im;
 mod direct;
 #[cfg(feature = "emulator")]
 mod entries;
@@ -23,6 +24,7 @@ mod scatter;
 )]
 pub mod tile;
 
+pub use col2im::{col2im, col2im_wide};
 pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
 #[cfg(feature = "emulator")]
 pub use entries::KERNELS;

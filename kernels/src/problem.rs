@@ -92,10 +92,12 @@ pub struct Problem {
 
 /// The taps that reach one output position of one axis.
 pub(crate) struct Taps<I> {
-    count: I,
-    tap: I,
+    pub(crate) count: I,
+    /// The first one's kernel index.
+    pub(crate) tap: I,
     tap_step: I,
-    input: I,
+    /// The input position that it reads.
+    pub(crate) input: I,
     input_step: I,
 }
 

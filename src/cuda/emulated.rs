@@ -177,7 +177,8 @@ impl<const D: usize> EmulatedPlan<D> {
             self.recipe.tables.iter().map(|table| memory.read_only("table", table.rows()) as u64).collect();
         let packed_weight = memory.uninitialised::<f32>("packed weight", self.recipe.packed_len) as u64;
         let packed_input = memory.uninitialised::<f32>("packed input", self.recipe.input_len) as u64;
-        let operands = Operands { packed_weight, packed_input, ..*operands };
+        let columns = memory.uninitialised::<f32>("columns", self.recipe.columns_len) as u64;
+        let operands = Operands { packed_weight, packed_input, columns, ..*operands };
         for launch in self.recipe.pack.iter().chain(&self.recipe.launches) {
             let kernel = entry::find(kernels::KERNELS, launch.kernel).expect("recipes name kernels that there are");
             let operands = launch.operands(&operands);

@@ -163,7 +163,7 @@ impl<const D: usize> Plan<D> {
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
         let workspace = match recipe.packed_len {
             0 => None,
-            weight => Some(Workspace::new(device, weight, recipe.input_len)?),
+            weight => Some(Workspace::new(device, weight, recipe.scratch_len())?),
         };
         Ok(Self {
             device: device.clone(),
@@ -405,8 +405,8 @@ impl<const D: usize> Plan<D> {
             // SAFETY: the caller's promise.
             return unsafe { self.compute(stream, operands) };
         };
-        let enqueue = |packed_weight, packed_input| {
-            let operands = Operands { packed_weight, packed_input, ..*operands };
+        let enqueue = |packed_weight, scratch| {
+            let operands = self.recipe.with_scratch(Operands { packed_weight, ..*operands }, scratch);
             // SAFETY: the caller's promise, and the workspace is as large as the packed operands.
             unsafe {
                 self.pack(stream, &operands)?;
@@ -432,24 +432,24 @@ impl<const D: usize> Plan<D> {
         unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands) }
     }
 
-    /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that captures them has memory of its own for the packed input.
+    /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that captures them has memory of its own for what they fill and read.
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
     unsafe fn compute(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), Error> {
-        let enqueue = |packed_input| {
-            let operands = Operands { packed_input, ..*operands };
-            // SAFETY: the caller's promise, and there is as much memory as the packed input takes.
+        let enqueue = |scratch| {
+            let operands = self.recipe.with_scratch(*operands, scratch);
+            // SAFETY: the caller's promise, and there is as much memory as the recipe says.
             unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, &operands) }
         };
         // SAFETY: the caller's promise.
         unsafe {
             match &self.workspace {
-                Some(workspace) if self.recipe.input_len > 0 => {
+                Some(workspace) if self.recipe.scratch_len() > 0 => {
                     if is_captured(stream)? {
-                        with_memory_of_graph(stream, self.recipe.input_len, enqueue)?;
+                        with_memory_of_graph(stream, self.recipe.scratch_len(), enqueue)?;
                     } else {
-                        workspace.in_turn(stream, |_, packed_input| enqueue(packed_input))?;
+                        workspace.in_turn(stream, |_, scratch| enqueue(scratch))?;
                     }
                 }
                 _ => enqueue(0)?,

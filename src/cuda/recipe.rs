@@ -25,6 +25,8 @@ pub(super) struct Recipe {
     pub(super) packed_len: usize,
     /// Words of the packed input; 0 if the kernels read the input as it is.
     pub(super) input_len: usize,
+    /// Elements of the columns, which some launches write and the last one reads; 0 if there are none.
+    pub(super) columns_len: usize,
     /// Pack the weight. Run whenever it has changed.
     pub(super) pack: Vec<Launch>,
     /// Says what was chosen, for people.
@@ -72,6 +74,8 @@ pub(super) enum Argument {
     Input,
     /// Address of the packed input, which some launches write and others read.
     PackedInput,
+    /// Address of the columns: the products of each input position with all taps.
+    Columns,
     /// The boxes of the input and of the output, described to the hardware; of no meaning if there are none.
     TensorMaps(Box<[Option<Boxes>; 2]>),
     /// Address of the weight.
@@ -93,6 +97,8 @@ pub(super) struct Operands {
     pub(super) packed_weight: u64,
     /// Zero if the kernels read the input as it is.
     pub(super) packed_input: u64,
+    /// Of no meaning if there are no columns.
+    pub(super) columns: u64,
     /// Zero if there is no bias.
     pub(super) bias: u64,
     pub(super) output: u64,
@@ -104,7 +110,25 @@ impl Recipe {
         let kernels: Vec<&str> = self.launches.iter().map(|launch| launch.kernel).collect();
         format!("{} {}", kernels.join(" + "), self.description).trim_end().to_owned()
     }
+
+    /// Words of memory that a call fills and reads: for the packed input, and the columns behind it.
+    pub(super) fn scratch_len(&self) -> usize {
+        if self.columns_len > 0 { self.columns_start() + self.columns_len } else { self.input_len }
+    }
+
+    fn columns_start(&self) -> usize {
+        self.input_len.next_multiple_of(ALIGN)
+    }
+
+    /// The operands of a call that has so much memory at an address.
+    pub(super) fn with_scratch(&self, operands: Operands, scratch: u64) -> Operands {
+        let columns = scratch + (self.columns_start() * size_of::<f32>()) as u64;
+        Operands { packed_input: scratch, columns, ..operands }
+    }
 }
+
+/// Words that what is kept in one piece of memory is aligned to: 256 bytes, as all device memory is.
+pub(super) const ALIGN: usize = 64;
 
 impl Operands {
     /// With the weight being a packed one, wherever the kernels look for it.
@@ -172,9 +196,12 @@ impl Launch {
         });
         let [input, output] = boxes.unwrap_or_default();
         let encode = |boxes: Option<Boxes>, address| boxes.map_or(Ok(TensorMap::NONE), |boxes| boxes.encode(address));
-        let reads_packed = self.arguments.iter().any(|argument| matches!(argument, Argument::PackedInput));
-        let address = if reads_packed { operands.packed_input } else { operands.input };
-        Ok(TensorMaps([encode(input, address)?, encode(output, operands.output)?]))
+        let has = |wanted: fn(&Argument) -> bool| self.arguments.iter().any(wanted);
+        let reads_packed = has(|argument| matches!(argument, Argument::PackedInput));
+        let writes_columns = has(|argument| matches!(argument, Argument::Columns));
+        let read = if reads_packed { operands.packed_input } else { operands.input };
+        let written = if writes_columns { operands.columns } else { operands.output };
+        Ok(TensorMaps([encode(input, read)?, encode(output, written)?]))
     }
 
     /// The operands of a call, with the launch's part of the packed weight.
@@ -198,6 +225,7 @@ impl Launch {
                 Argument::Table(number) => (&raw const tables[*number]).cast(),
                 Argument::Input => (&raw const operands.input).cast(),
                 Argument::PackedInput => (&raw const operands.packed_input).cast(),
+                Argument::Columns => (&raw const operands.columns).cast(),
                 Argument::TensorMaps(_) => (&raw const *maps).cast(),
                 Argument::Weight => (&raw const operands.weight).cast(),
                 Argument::PackedWeight => (&raw const operands.packed_weight).cast(),

@@ -8,14 +8,15 @@ use super::{
     device::Device,
     error::{CudaError, check},
     memory::DeviceMemory,
+    recipe::ALIGN,
 };
 
 /// Device memory that calls on different streams use in turn: each waits, on the GPU, for the one before.
 #[derive(Debug)]
 pub(super) struct Workspace {
     memory: DeviceMemory<f32>,
-    /// Where the packed input begins, in words.
-    input_start: usize,
+    /// Where that begins which a call fills and reads, in words.
+    scratch_start: usize,
     /// What the last user has enqueued.
     last_use: Event,
     /// Held while a user enqueues its work.
@@ -34,26 +35,23 @@ unsafe impl Send for Event {}
 // SAFETY: as above.
 unsafe impl Sync for Event {}
 
-/// Words that the packed input is aligned to: 256 bytes, as all device memory is.
-const ALIGN: usize = 64;
-
 impl Workspace {
-    /// Room for a packed weight and a packed input of so many words.
-    pub(super) fn new(device: &Device, weight: usize, input: usize) -> Result<Self, CudaError> {
-        let input_start = weight.next_multiple_of(ALIGN);
+    /// Room for a packed weight of so many words, and for so many that a call fills and reads.
+    pub(super) fn new(device: &Device, weight: usize, scratch: usize) -> Result<Self, CudaError> {
+        let scratch_start = weight.next_multiple_of(ALIGN);
         let memory = {
             let _entered = device.enter()?;
-            device.allocate(if input > 0 { input_start + input } else { weight })?
+            device.allocate(if scratch > 0 { scratch_start + scratch } else { weight })?
         };
         let memory = DeviceMemory::new(device.clone(), memory);
-        Ok(Self { memory, input_start, last_use: Event::new(device)?, turn: Mutex::new(()) })
+        Ok(Self { memory, scratch_start, last_use: Event::new(device)?, turn: Mutex::new(()) })
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.memory.buffer().len() * size_of::<f32>()
     }
 
-    /// Enqueues work on `stream` that uses the memory at the addresses that `enqueue` gets: of the packed weight, and of the packed input.
+    /// Enqueues work on `stream` that uses the memory at the addresses that `enqueue` gets: of the packed weight, and of what a call fills and reads.
     ///
     /// # Safety
     /// The device's context is current, and the stream belongs to it, from which no graph is being captured: that would run without waiting for its turn.
@@ -67,7 +65,7 @@ impl Workspace {
         // holds nobody up.
         check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, self.last_use.raw, 0) })?;
         let weight = self.memory.buffer().as_device_ptr().as_raw();
-        let enqueued = enqueue(weight, weight + (self.input_start * size_of::<f32>()) as u64);
+        let enqueued = enqueue(weight, weight + (self.scratch_start * size_of::<f32>()) as u64);
         // SAFETY: as above. Recorded after a failure too: some of the work may be on its way.
         let recorded = check("cuEventRecord", unsafe { sys::cuEventRecord(self.last_use.raw, stream) });
         enqueued.and(recorded)

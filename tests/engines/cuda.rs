@@ -22,6 +22,8 @@ pub struct Cuda<A> {
     algorithm: PhantomData<A>,
 }
 
+/// The tile kernels, and the one that sums up their columns.
+pub type Col2im = Cuda<kind::Col2im>;
 /// The direct kernels.
 pub type Direct = Cuda<kind::Direct>;
 /// The gather kernels.

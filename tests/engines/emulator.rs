@@ -18,6 +18,8 @@ use crate::geometries::{Draw, Stop};
 /// Each case runs with 32-bit indices and, where there are kernels for it, with 64-bit indices, and both have to give the same bits.
 pub struct Emulated<A>(PhantomData<A>);
 
+/// The tile kernels, and the one that sums up their columns.
+pub type Col2im = Emulated<kind::Col2im>;
 /// The direct kernels.
 pub type Direct = Emulated<kind::Direct>;
 /// The gather kernels.

@@ -19,6 +19,8 @@ pub trait Kind: 'static {
     const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 }
 
+/// [`Algorithm::Col2im`].
+pub struct Col2im;
 /// [`Algorithm::Direct`].
 pub struct Direct;
 /// [`Algorithm::Gather`].
@@ -59,6 +61,15 @@ impl Kind for Tile {
     /// Hundreds of threads meet at barriers many times, however small the case.
     const EMULATED_SHARE: u32 = 16;
     const ROUNDOFF: f64 = 1.0 / (1 << 19) as f64;
+}
+
+/// The products are those of [`Tile`].
+impl Kind for Col2im {
+    const ALGORITHM: Algorithm = Algorithm::Col2im;
+    const CUDA: &'static str = "cuda col2im";
+    const EMULATED: &'static str = "emulated col2im";
+    const EMULATED_SHARE: u32 = Tile::EMULATED_SHARE;
+    const ROUNDOFF: f64 = Tile::ROUNDOFF;
 }
 
 impl Kind for OrdinaryTile {

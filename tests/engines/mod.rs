@@ -115,6 +115,10 @@ macro_rules! on_every_engine {
             on_engine!($how, $crate::engines::Cpu: $($property),+);
         }
         #[cfg(feature = "emulator")]
+        mod emulated_col2im {
+            on_engine!($how, $crate::engines::emulator::Col2im: $($property),+);
+        }
+        #[cfg(feature = "emulator")]
         mod emulated_direct {
             on_engine!($how, $crate::engines::emulator::Direct: $($property),+);
         }
@@ -133,6 +137,10 @@ macro_rules! on_every_engine {
         #[cfg(feature = "emulator")]
         mod emulated_ordinary_tile {
             on_engine!($how, $crate::engines::emulator::OrdinaryTile: $($property),+);
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda_col2im {
+            on_engine!($how, $crate::engines::cuda::Col2im: $($property),+);
         }
         #[cfg(feature = "cuda")]
         mod cuda_direct {

@@ -20,6 +20,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Direct,
     repeatable: true,
     worth,
+    only_if_worth: false,
     kernels: |_, _| vec!["direct", "direct_quads"],
     recipe,
     others: |_| Vec::new(),

@@ -14,6 +14,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Gather,
     repeatable: true,
     worth: |_| true,
+    only_if_worth: false,
     kernels: |_, _| vec!["gather"],
     recipe,
     others: |_| Vec::new(),

@@ -14,6 +14,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Scatter,
     repeatable: false,
     worth: |_| true,
+    only_if_worth: false,
     kernels: |_, _| vec![fill::KERNEL, "scatter"],
     recipe,
     others: |_| Vec::new(),

@@ -31,6 +31,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Tile,
     repeatable: true,
     worth: Task::taps_are_mostly_inside,
+    only_if_worth: false,
     kernels,
     recipe,
     others,
@@ -42,7 +43,7 @@ const MOST_OTHERS: usize = 15;
 /// The share of all cycles of a part that is worth a kernel compiled for it: for a smaller one, that takes longer than it is ever going to save.
 const COMPILED: f64 = 0.1;
 
-fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
+pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
     let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
@@ -56,7 +57,7 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
         .collect()
 }
 
-fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+pub(super) fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(recipe_for(task, &cheapest_parts(task, &candidates(task)?)?))
 }
 

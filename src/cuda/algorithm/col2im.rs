@@ -1,0 +1,82 @@
+//! `col2im`: a matrix product of the input with all taps at once, and a kernel that sums up what reaches each output element.
+//!
+//! Tensor cores multiply eight output channels at least, so tiles of one channel waste seven eighths of each tap's product. Taken as channels of a layer with one tap, the taps of all
+//! channels fill the columns of a single product. What that costs is memory for these, the columns, which are written once and read once.
+
+use super::{Algorithm, Implementation, Task, tile};
+use crate::{
+    Problem,
+    cuda::{
+        error::Unsupported,
+        parameters::{Parameters, check_grid, check_limits, gather_threads},
+        recipe::{
+            Argument::{self, Bias, Columns, Output},
+            Launch, Recipe, Table,
+        },
+    },
+};
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Col2im,
+    repeatable: true,
+    worth,
+    only_if_worth: true,
+    kernels: |precision, target| [&tile::kernels(precision, target)[..], &[KERNEL]].concat(),
+    recipe,
+    others: |_| Vec::new(),
+};
+
+const KERNEL: &str = "col2im";
+
+/// Few output channels, which tiles have to fill up to eight, and taps enough for it to matter; and memory for the columns within reason. On ordinary cores it was not measured.
+fn worth(task: &Task) -> bool {
+    const MOST_CHANNELS: usize = 8;
+    const LEAST_TAPS: usize = 5;
+    const MOST_COLUMNS: usize = 1 << 28;
+    let taps: usize = task.taps().iter().product();
+    let columns = columns(task).map_or(usize::MAX, |problem| problem.output_shape().len());
+    let are_few = task.problem.out_channels_per_group() <= MOST_CHANNELS && taps >= LEAST_TAPS;
+    task.target.tensor_cores && are_few && columns <= MOST_COLUMNS && task.taps_are_mostly_inside()
+}
+
+/// The matrix product.
+fn columns(task: &Task) -> Result<Problem<3>, Unsupported> {
+    task.problem.columns().map_err(|_| {
+        let elements: u128 = task.problem.weight_shape().len() as u128 * task.problem.input_shape().len() as u128;
+        Unsupported::TooLarge { what: "the number of products", value: elements, limit: isize::MAX as u128 }
+    })
+}
+
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    check_limits(&task.problem)?;
+    check_grid(gather_threads(&task.problem))?;
+    let product = Task::new(columns(task)?, task.precision, task.target);
+    let mut recipe = tile::recipe(&product)?;
+    for argument in recipe.launches.iter_mut().flat_map(|launch| &mut launch.arguments) {
+        match argument {
+            Output => *argument = Columns,
+            Bias => *argument = Argument::value(&0u64),
+            _ => {}
+        }
+    }
+    recipe.columns_len = product.problem.output_shape().len();
+    let Parameters { problem, phases } = Parameters::new(&task.problem);
+    let kernel = if task.wide || product.wide { "col2im_wide" } else { KERNEL };
+    let arguments = vec![Argument::value(&problem), Argument::Table(recipe.tables.len()), Columns, Bias, Output];
+    recipe.tables.push(Table::new(&phases));
+    recipe.launches.push(Launch::per_element(kernel, problem.gather_threads, arguments));
+    recipe.cycles = recipe.cycles.map(|cycles| CLEARLY * (cycles + summing_up(task, recipe.columns_len)));
+    Ok(recipe)
+}
+
+/// By how much it has to be faster than others, as models are not exact.
+const CLEARLY: f64 = 1.25;
+
+/// Cycles that it takes to sum up the columns. Fitted to 130 layers with few output channels on an H200 (`benchmarks/2026-11-26-gpu-col2im.md`), for each of which the faster one of this and tiles is
+/// chosen, or one that takes 1.3 % (TF32) or 2 % (`f32`) longer on average, and none that is slower than without it.
+fn summing_up(task: &Task, columns: usize) -> f64 {
+    const LAUNCH: f64 = 5300.0;
+    /// Bytes per cycle for each multiprocessor: fewer than memory delivers, because they have been written before.
+    const BYTES: f64 = 6.5;
+    LAUNCH + 4.0 * columns as f64 / BYTES / f64::from(task.target.multiprocessors)
+}

@@ -167,9 +167,8 @@
 //!
 //! # Repeatability
 //!
-//! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with
-//! `cuda::Algorithm::Gather` and `cuda::Algorithm::Direct`, between which `Auto` chooses. `cuda::Algorithm::Scatter` adds with
-//! atomics, in an order that varies from run to run, and its rounding with it; it has to be asked for. Different algorithms, and
+//! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with every algorithm that `Auto`
+//! chooses. `cuda::Algorithm::Scatter` adds with atomics, in an order that varies from run to run, and its rounding with it; it has to be asked for. Different algorithms, and
 //! different kinds of processor, may round differently. So may two plans of `cuda::Autotune`, which measures what is the fastest,
 //! unless the second one takes over the decision of the first, from memory or from a file.
 //!

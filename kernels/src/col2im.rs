@@ -19,7 +19,7 @@ const AT_ONCE: u32 = 8;
 ///
 /// # Safety
 /// As [`col2im_wide`]; in addition, the columns and every tensor have fewer than 2^31 elements, and every coordinate of the problem fits in 31 bits.
-#[kernel(launch_bounds(256, 6))]
+#[kernel(launch_bounds(256, 4))]
 pub unsafe fn col2im(problem: Problem, phases: *const Phase, columns: *const f32, bias: *const f32, output: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     // SAFETY: the caller's promise.

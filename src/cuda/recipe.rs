@@ -250,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn columns_lie_behind_the_packed_input() {
+        let columns = |input_len, columns_len| {
+            let recipe = Recipe { input_len, columns_len, ..Recipe::default() };
+            let operands = recipe.with_scratch(Operands { input: 7, ..Operands::default() }, 4096);
+            assert_eq!((operands.input, operands.packed_input), (7, 4096));
+            (operands.columns, recipe.scratch_len())
+        };
+        assert_eq!(columns(0, 100), (4096, 100));
+        assert_eq!(columns(65, 100), (4096 + 4 * 128, 228));
+        assert_eq!(columns(65, 0).1, 65);
+    }
+
+    #[test]
     fn a_table_keeps_its_bytes() {
         let entries = [[1u64, 2], [3, 4]];
         assert_eq!(Table::new(&entries).rows(), [[1, 0, 2, 0], [3, 0, 4, 0]]);

@@ -28,10 +28,10 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 const KERNEL: &str = "col2im";
 
-/// Few output channels, which tiles have to fill up to eight, and taps enough for it to matter; and memory for the columns within reason. On ordinary cores it was not measured.
+/// Few output channels, of which tensor cores multiply no more than up to 26 in the same time, and some taps; and memory for the columns within reason. The model decides among these. On ordinary cores it was not measured.
 fn worth(task: &Task) -> bool {
-    const MOST_CHANNELS: usize = 8;
-    const LEAST_TAPS: usize = 5;
+    const MOST_CHANNELS: usize = 32;
+    const LEAST_TAPS: usize = 4;
     const MOST_COLUMNS: usize = 1 << 28;
     let taps: usize = task.taps().iter().product();
     let columns = columns(task).map_or(usize::MAX, |problem| problem.output_shape().len());
@@ -72,11 +72,14 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
 /// By how much it has to be faster than others, as models are not exact.
 const CLEARLY: f64 = 1.25;
 
-/// Cycles that it takes to sum up the columns. Fitted to 130 layers with few output channels on an H200 (`benchmarks/2026-11-26-gpu-col2im.md`), for each of which the faster one of this and tiles is
-/// chosen, or one that takes 1.3 % (TF32) or 2 % (`f32`) longer on average, and none that is slower than without it.
+/// Cycles that it takes to sum up the columns. Fitted to 130 layers with few output channels on an H200 (`benchmarks/2026-11-26-gpu-col2im.md`): what the model chooses of this and tiles takes 0.6 to 0.8 % longer
+/// than the faster one of them, on average.
 fn summing_up(task: &Task, columns: usize) -> f64 {
-    const LAUNCH: f64 = 5300.0;
-    /// Bytes per cycle for each multiprocessor: fewer than memory delivers, because they have been written before.
-    const BYTES: f64 = 6.5;
-    LAUNCH + 4.0 * columns as f64 / BYTES / f64::from(task.target.multiprocessors)
+    const LAUNCH: f64 = 4400.0;
+    /// Bytes of columns per cycle for each multiprocessor.
+    const BYTES: f64 = 10.8;
+    /// Output elements in the same time.
+    const OUTPUTS: f64 = 0.54;
+    let outputs = task.problem.output_shape().len() as f64;
+    LAUNCH + (4.0 * columns as f64 / BYTES + outputs / OUTPUTS) / f64::from(task.target.multiprocessors)
 }

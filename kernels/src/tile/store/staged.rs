@@ -470,7 +470,8 @@ impl<P: Piece> Share<P> {
     #[cfg_attr(gpu, inline(always))]
     fn with_margins(self, line: &Line, bias: P) -> Self {
         let sector = SECTOR_WORDS / P::WORDS;
-        let place = |number: i32| (self.place.addr() / size_of::<P>()) as u32 + (number - self.first) as u32;
+        let place =
+            |number: i32| ((self.place.addr() / size_of::<P>()) as u32).wrapping_add((number - self.first) as u32);
         let (begin, end) = (place(0) % sector, place(self.all_pieces).wrapping_neg() % sector);
         let before = if line.words & Line::BIASES_BEFORE != 0 { begin as i32 } else { 0 };
         let behind = if line.words & Line::BIASES_BEHIND != 0 { end as i32 } else { 0 };

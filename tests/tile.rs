@@ -318,6 +318,17 @@ fn lines_have_biases_beside_them() {
     check(&layer, input);
 }
 
+/// Rows of taps are summed up eight at a time: of more, some follow; of a dilated row they lie apart.
+#[test]
+fn columns_of_long_rows_of_taps() {
+    let options = Options::default().algorithm(Algorithm::Col2im);
+    for (kernel, dilation) in [(8, 1), (9, 1), (17, 1), (11, 2)] {
+        let layer = ConvTranspose::<2>::builder(6, 2, [2, kernel]).dilation([1, dilation]).build().unwrap();
+        let input = Shape::batched(2, 6, [3, 30]);
+        check_plan(&layer, &EmulatedPlan::new(&layer, input, options).unwrap(), input);
+    }
+}
+
 /// Checks the ways that are described by some words, of which there are some for each kind of kernels.
 fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {

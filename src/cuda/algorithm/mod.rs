@@ -213,10 +213,14 @@ pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError
     Ok(ways)
 }
 
-/// The kernels that an algorithm may take in some precision, except those with 64-bit indices; those of all repeatable ones for `Auto`.
+/// The kernels that an algorithm may take in some precision, each once, except those with 64-bit indices; those of all repeatable ones for `Auto`.
 pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) -> Vec<&'static str> {
     let eligible = IMPLEMENTATIONS.iter().filter(|candidate| candidate.answers(wanted, true));
-    eligible.flat_map(|candidate| (candidate.kernels)(precision, target)).collect()
+    let mut kernels: Vec<_> = eligible.flat_map(|candidate| (candidate.kernels)(precision, target)).collect();
+    // Some algorithms have kernels in common.
+    kernels.sort_unstable();
+    kernels.dedup();
+    kernels
 }
 
 /// What each algorithm would do, in each precision and with either width of indices.

@@ -546,6 +546,12 @@ impl Layout {
         are_whole_rows(&self.groups[2], &self.phases[2])
     }
 
+    /// Whether tiles have all of each output row that they write.
+    fn has_all_of_rows(&self) -> bool {
+        let Region { first, is_last, .. } = self.region;
+        self.has_whole_rows() && self.tiles[3] == 1 && first[2] == 0 && is_last[2]
+    }
+
     /// Output words from one position of a line to the next.
     pub(super) fn line_period(&self) -> u32 {
         if self.has_whole_rows() { self.line_phases } else { self.axis_x.stride as u32 }
@@ -650,11 +656,9 @@ impl Layout {
     /// Whether lines have biases beside them: where the output has been filled, lines are all that is written of a row, and neither the row before nor the one behind is written to.
     /// Kernels for older GPUs have no registers for that.
     pub(super) fn has_margins(&self) -> bool {
-        let Region { first, is_last, lead, .. } = self.region;
         let x = self.cut.extents[3];
         let goes_through_all = self.cut.rows() == 1 || self.cut.row_axis < 2 || self.line_slots > 1;
         let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all;
-        let have_all_of_rows = self.has_whole_rows() && self.tiles[3] == 1 && first[2] == 0 && is_last[2];
         let width = self.axis_x.output as u32;
         let have_sectors =
             self.line_lanes().min(width) >= tile::SECTOR_WORDS && !width.is_multiple_of(tile::SECTOR_WORDS);
@@ -662,8 +666,8 @@ impl Layout {
         let rows = &self.phases[1];
         let are_apart =
             rows.iter().zip(rows.iter().cycle().skip(1)).all(|(row, next)| !(has_taps(row) && has_taps(next)));
-        let is_possible = self.cut.large_tiles && self.fills_first() && lead == [0; 3];
-        is_possible && have_one_row && have_all_of_rows && have_sectors && are_apart
+        let is_possible = self.cut.large_tiles && self.fills_first() && self.region.lead == [0; 3];
+        is_possible && have_one_row && self.has_all_of_rows() && have_sectors && are_apart
     }
 
     /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
@@ -743,9 +747,7 @@ impl Layout {
     pub(super) fn rows_in_succession(&self) -> u32 {
         let phases = self.phases[1].len();
         let has_all_rows = self.groups[1].iter().all(|group| group.written.len() == phases);
-        let Region { first, is_last, .. } = self.region;
-        let has_whole_rows = self.has_whole_rows() && self.tiles[3] == 1 && first[2] == 0 && is_last[2];
-        if has_whole_rows && has_all_rows { self.cut.reach(1) * phases as u32 } else { 1 }
+        if self.has_all_of_rows() && has_all_rows { self.cut.reach(1) * phases as u32 } else { 1 }
     }
 
     /// Whether the two positions of a lane are neighbours in a row.

@@ -2,6 +2,7 @@
 //! either precision, so the results have to be, too.
 #![cfg(feature = "cuda")]
 
+mod bare;
 mod converted;
 mod gpu;
 mod leads;
@@ -189,6 +190,21 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_volumes() {
         check(&devices, &layer, input, "in long lines");
     }
+}
+
+/// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.
+#[test]
+fn producers_write_bare_rows() {
+    let devices = devices("producers_write_bare_rows");
+    for (layer, input) in bare::of_images() {
+        check(&devices, &layer, input, "bare rows by producers");
+    }
+    for (layer, input) in bare::of_volumes() {
+        check(&devices, &layer, input, "bare rows by producers");
+    }
+    // More planes than warps that write.
+    let layer = ConvTranspose::<2>::builder(8, 24, [2, 3]).stride([3, 2]).padding([1, 1]).build().unwrap();
+    check(&devices[..devices.len().min(1)], &layer, Shape::batched(40, 8, [20, 72]), "bare rows by producers");
 }
 
 /// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.

@@ -78,6 +78,11 @@ impl LaunchKernel {
         self.specialised.as_ref().is_some_and(|specialised| specialised.kernel().is_some())
     }
 
+    /// Whether that takes in what only kernels for one layer do: see [`Specialised::goes_on`].
+    pub(super) fn is_specialised_to_go_on(&self) -> bool {
+        self.specialised.as_ref().is_some_and(|specialised| specialised.goes_on())
+    }
+
     /// Waits for it, if there is going to be one.
     pub(super) fn wait(&self) -> Result<(), CudaError> {
         let outcome = self.specialised.as_ref().and_then(|specialised| specialised.wait(Duration::MAX));

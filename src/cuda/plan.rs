@@ -473,7 +473,11 @@ impl<const D: usize> Plan<D> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
         }
-        for (launch, kernel) in launches.iter().zip(kernels) {
+        for (number, (launch, kernel)) in launches.iter().zip(kernels).enumerate() {
+            // If it is compiled by the time of its launch only, it does again what has been done.
+            if launch.is_spared && kernels[number + 1].is_specialised_to_go_on() {
+                continue;
+            }
             let operands = launch.operands(operands);
             let maps = launch.tensor_maps(&operands)?;
             let arguments = launch.pointers(&self.table_addresses, &operands, &maps);

@@ -61,6 +61,8 @@ pub(super) struct Launch {
     pub(super) cluster: u32,
     /// Whether it may run beside the launch before it.
     pub(super) beside: bool,
+    /// Whether a kernel that is compiled for its layer does this itself: not needed if the launch behind it has such a one.
+    pub(super) is_spared: bool,
 }
 
 /// A parameter of a kernel.
@@ -170,6 +172,7 @@ impl Launch {
             gains_from_constants: false,
             cluster: 1,
             beside: false,
+            is_spared: false,
         }
     }
 

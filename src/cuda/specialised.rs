@@ -68,6 +68,7 @@ struct Case {
 struct Compiled {
     module: Module,
     kernel: Kernel,
+    goes_on: bool,
 }
 
 /// Those that are compiled, or about to be.
@@ -92,6 +93,12 @@ impl Specialised {
             Outcome::Done(Ok(compiled)) => Some(compiled.kernel),
             _ => None,
         }
+    }
+
+    /// Whether it has been compiled by now, and goes on while products are under way, as it does unless registers are not enough. Only then it takes in what general
+    /// kernels do not.
+    pub(super) fn goes_on(&self) -> bool {
+        matches!(&*self.compilation.lock(), Outcome::Done(Ok(Compiled { goes_on: true, .. })))
     }
 
     /// Waits for the kernel, but no longer than for some time.
@@ -140,17 +147,18 @@ impl Compilation {
         Ok(compiled)
     }
 
-    /// The kernel, ready for its launches, and how many bytes of its registers a thread keeps in memory. It may `go_on` while products are under way.
-    fn compiled_to(&self, go_on: bool) -> Result<(Compiled, u32), CudaError> {
+    /// The kernel, ready for its launches, and how many bytes of its registers a thread keeps in memory. It may go on while products are under way.
+    fn compiled_to(&self, goes_on: bool) -> Result<(Compiled, u32), CudaError> {
         let Case { kernel: name, values, shared_bytes } = &self.case;
-        let module = Module::load(self.architecture, name, &reachable(&with_constants(self.ptx, name, values, go_on)))?;
+        let module =
+            Module::load(self.architecture, name, &reachable(&with_constants(self.ptx, name, values, goes_on)))?;
         let ready = || {
             let kernel = module.kernel(name)?;
             kernel.allow_shared_bytes(*shared_bytes)?;
             Ok((kernel, kernel.local_bytes()?))
         };
         match ready() {
-            Ok((kernel, local_bytes)) => Ok((Compiled { module, kernel }, local_bytes)),
+            Ok((kernel, local_bytes)) => Ok((Compiled { module, kernel, goes_on }, local_bytes)),
             Err(error) => {
                 module.unload();
                 Err(error)

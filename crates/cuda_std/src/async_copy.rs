@@ -241,6 +241,35 @@ pub unsafe fn store_box(map: *const TensorMap, first: [i32; 5], source: SharedPt
     }
 }
 
+/// Starts to copy `bytes` bytes in bulk from shared memory. The copy belongs to the thread's next
+/// [group](commit_bulk_group). For sm_90 and later; the emulator does not have it.
+///
+/// # Safety
+///
+/// `bytes` must be a multiple of 16, and so must both addresses. The target must lie in global memory, the source in one
+/// array; what threads wrote there must be ordered before this call, after
+/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until the thread
+/// has waited for the group to be read. Nobody else may access the target before the kernel ends, and the block may not end
+/// before the group is read.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+pub unsafe fn store_bulk(target: *mut u8, source: SharedPtr<u8>, bytes: u32) {
+    // SAFETY: the caller vouches for the places. The compiler has to assume that any memory is read and written here.
+    unsafe {
+        core::arch::asm!(
+            "{{",
+            ".reg .u64 address;",
+            "cvta.to.global.u64 address, {target};",
+            "cp.async.bulk.global.shared::cta.bulk_group [address], [{source}], {bytes};",
+            "}}",
+            target = in(reg64) target,
+            source = in(reg32) source.address(),
+            bytes = in(reg32) bytes,
+            options(nostack, preserves_flags),
+        )
+    }
+}
+
 /// Closes what this thread has [stored](store_box) since it last did so into a group, which may be empty. For sm_90 and
 /// later; the emulator does not have it.
 #[cfg(target_arch = "nvptx64")]

@@ -28,6 +28,7 @@
 //! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise
 //! repeatable: the order of all additions is fixed.
 
+mod bare;
 mod compute;
 mod fragment;
 mod largest;
@@ -45,6 +46,7 @@ mod stage;
 mod store;
 mod unrolled;
 
+pub use bare::{BARE_BYTES, BARE_WRITERS};
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
@@ -58,7 +60,7 @@ pub use pack::*;
 pub use pack_input::*;
 pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
-    Tiling,
+    Stretch, Tiling,
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{Place, Upcoming, job_of_last_round, next_job};
@@ -138,7 +140,11 @@ unsafe fn tile<
             consume::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, ORDINARY>(t, operands, bias, output);
         } else {
             multiply::give_registers();
-            stage::produce::<F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            let stages_input =
+                stage::produce::<F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+            if stages_input {
+                bare::write_bare_rows(t, operands.tables, bias, output);
+            }
         }
     }
 }

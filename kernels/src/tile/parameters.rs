@@ -72,6 +72,10 @@ pub struct Tiling {
     pub slice_blocks: Divisor,
     /// Blocks, as a divisor. Each does one job after the other.
     pub workers: Divisor,
+    /// Parts of what is bare of an output channel: as many stretches as lanes of a warp write at a time.
+    pub parts_of_plane: Divisor,
+    /// Output channels of all groups.
+    pub out_channels: Divisor,
     /// Elements of one input channel.
     pub input_plane: u64,
     /// Elements of one output channel.
@@ -180,9 +184,11 @@ pub struct Tiling {
     pub line_slots: u32,
     /// Positions of other slots that are staged between the rows of the box that a slot has.
     pub staged_between_rows: u32,
-    /// Beside lines of the output rows behind the first one of these, there are biases before them; beside those of rows before the second one, behind them: in the sectors that lines begin and end in,
-    /// where other kernels have written them. `[u32::MAX, 0]` if that is so beside no line.
+    /// Rows with biases before the first word of theirs that is in a line, in the sector that it begins in, and such with biases behind the last one: a bit for each phase along y. It is so for all rows of the
+    /// phase but the first one of a slice, or the last one. Nobody else writes there, unless before the kernel.
     pub margins: [u32; 2],
+    /// The word of an output row behind the last one that is in a line.
+    pub line_end: u32,
     /// Words of a line that a lane loads before it stores them: 2 to 5, or [`TWO_FOURS`](Self::TWO_FOURS).
     pub line_words_at_once: u32,
     /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.
@@ -220,6 +226,16 @@ pub struct Tiling {
     pub table_rows: u32,
     /// Words before the first element of a packed input: its header, which begins with the exponents of the samples. Otherwise 0.
     pub input_header: u32,
+    /// Stretches of an output channel that producers write: 0 if they are written before, or there are none.
+    pub bare_stretches: u32,
+    /// The first row of the table of stretches.
+    pub first_stretch_row: u32,
+    /// Parts of all output channels of all samples: see `parts_of_plane`.
+    pub bare_parts: u32,
+    /// Lanes of a warp that write them: a power of two.
+    pub bare_lanes: u32,
+    /// Where in shared memory its biases are, in bytes.
+    pub bare_start: u32,
     /// Whether the grid may begin while its input is being packed.
     pub awaits_input: u32,
 }
@@ -293,6 +309,31 @@ pub struct Chunk {
     pub slabs: u32,
     /// Zero.
     pub padding: [u32; 2],
+}
+
+/// What lies of an output channel between lines, or beside the first or the last one: no tap reaches it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its first word.
+    pub first: u32,
+    /// The word behind its last one.
+    pub end: u32,
+    /// [`Stretch::BEGINS_WITH_LINE`] and what follows it.
+    pub flags: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+impl Stretch {
+    /// The line before it writes all of the sector that it ends in.
+    pub const BEGINS_WITH_LINE: u32 = 1;
+
+    /// It has all of the sector that it begins in.
+    pub const BEGINS_WITH_SECTOR: u32 = 2;
+
+    /// The line or stretch behind it has all of the sector that it begins in.
+    pub const ENDS_WITH_OTHER: u32 = 4;
 }
 
 /// What is multiplied in a row. Slots are neighbouring rows of the output.

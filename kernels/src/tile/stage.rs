@@ -54,7 +54,7 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
     if comes_in_boxes(t, operands) { 1 } else { INPUT_PRODUCERS }
 }
 
-/// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long.
+/// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long. Whether this one is one of those for the input.
 ///
 /// # Safety
 /// As the kernels; all producers of the block come here together.
@@ -63,10 +63,11 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINAR
     t: &Tiling,
     operands: &Operands,
     slab_bytes: u32,
-) {
+) -> bool {
+    let stages_input = thread::thread_idx_x() >= TEAMS * TEAM_THREADS + WEIGHT_PRODUCERS;
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
-        if thread::thread_idx_x() < TEAMS * TEAM_THREADS + WEIGHT_PRODUCERS {
+        if !stages_input {
             produce_weights::<F16, ORDINARY>(t, operands, slab_bytes);
         } else if CONVERT {
             measure::produce_inputs(t, operands);
@@ -74,11 +75,12 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINAR
             produce_inputs::<ORDINARY>(t, operands);
         }
     }
+    stages_input
 }
 
 /// The number of this thread among those that stage the input. Found again, not kept in a register meanwhile.
 #[cfg_attr(gpu, inline(always))]
-fn producer() -> u32 {
+pub(super) fn producer() -> u32 {
     hint::opaque(thread::thread_idx_x()) - TEAMS * TEAM_THREADS - WEIGHT_PRODUCERS
 }
 

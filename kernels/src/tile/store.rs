@@ -125,7 +125,7 @@ impl Target<'_> {
     /// Whether lines are stored with the biases beside them. In a kernel for any layer there are no registers for that.
     #[cfg_attr(gpu, inline(always))]
     fn has_margins(&self) -> bool {
-        is_specialised() && hint::opaque(self.t.margins[1]) > 0
+        is_specialised() && hint::opaque(self.t.line_end) > 0
     }
 
     /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass. Tiles that are alike in these have
@@ -153,8 +153,10 @@ impl Target<'_> {
         if !self.has_margins() {
             return located;
         }
-        let first_y = self.place.origin[1] * t.stride[1];
-        [first_y <= t.margins[0], first_y + t.tile[2] * t.stride[1] > t.margins[1]].into_iter().fold(located, numbered)
+        let [_, first_y, first_x] = self.origin();
+        let end = |axis: usize, first: u32| first + t.tile[axis + 1] * t.stride[axis];
+        let edges = [first_y == 0, end(1, first_y) >= t.output[1], first_x == 0, end(2, first_x) >= t.line_end];
+        edges.into_iter().fold(located, numbered)
     }
 
     /// Brings the biases of the tile's channels to shared memory, or of all channels.
@@ -203,7 +205,7 @@ impl Target<'_> {
                 let place = PassHead::output(t, self.tables, self.place.pass, place);
                 let mut line = self.line(&place, segment);
                 if self.has_margins() {
-                    line.words |= self.margins_beside(&place, segment);
+                    line.words |= self.margins_beside(&place, segment, line.words);
                 }
                 self.lines(team).add(number).cast().store(bytemuck::cast::<Line, [u32; 4]>(line));
             }
@@ -257,14 +259,19 @@ impl Target<'_> {
         }
     }
 
-    /// What is added to the words of a place's line in a row of the box: on which sides of them there are biases.
+    /// What is added to the `words` of a place's line in a row of the box: on which sides of them there are biases.
     #[cfg_attr(gpu, inline(always))]
-    fn margins_beside(&self, place: &OutputPlace, segment: u32) -> u32 {
+    fn margins_beside(&self, place: &OutputPlace, segment: u32, words: u32) -> u32 {
         let t = self.t;
-        let (_, y) = self.segment(segment).0.divide(t.box_y);
-        let row = self.origin()[1].wrapping_add(y * t.step_y * t.stride[1] + place.origin[1]);
-        let [first, last] = t.margins;
-        (u32::from(row > first) * Line::BIASES_BEFORE) | (u32::from(row < last) * Line::BIASES_BEHIND)
+        let (row, positions) = self.segment(segment);
+        let (_, y) = row.divide(t.box_y);
+        let [_, first_y, first_x] = self.origin();
+        let x = first_x + (positions.start - row * t.box_x.value() as u32) * t.stride[2] + place.origin[2];
+        let y = first_y + y * t.step_y * t.stride[1] + place.origin[1];
+        let [before, behind] = t.margins;
+        let is_in = |phases: u32| phases >> (y % t.stride[1]) & 1 != 0;
+        (u32::from(is_in(before) && y > 0 && x == 0) * Line::BIASES_BEFORE)
+            | (u32::from(is_in(behind) && y < t.output[1] - 1 && x + words == t.line_end) * Line::BIASES_BEHIND)
     }
 
     /// A row of the box, the team's number `segment`, and those of its positions that are the team's.

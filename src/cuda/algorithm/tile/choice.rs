@@ -70,11 +70,13 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with long lines, with a lead, or without one,
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with long lines, with bare rows written by producers, or without, with a lead, or without one,
 /// if none of these is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 8] = [
+    let kinds: [fn(&Layout) -> bool; 10] = [
+        |layout| layout.writes_bare_rows,
+        |layout| !layout.writes_bare_rows,
         |layout| layout.cut.variant.reads_packed(),
         |layout| layout.cut.variant.teams_convert,
         |layout| !layout.cut.variant.f16,
@@ -113,6 +115,11 @@ pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Cand
     let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
     let mut candidates: Vec<Candidate> =
         regions.into_iter().flat_map(|region| layouts(task, region, fills_first)).collect();
+    if region.is_none() && !fills_first && may_write_bare_rows(task) {
+        let region = Region::whole([0; 3], &phases(&task.problem, [0; 3]), true);
+        let layouts = layouts(task, region, true);
+        candidates.extend(layouts.into_iter().filter(|(_, layout)| layout.writes_bare_rows));
+    }
     let sort = |candidates: &mut [Candidate]| candidates.par_sort_by(|(a, _), (b, _)| a.total_cmp(b));
     sort(&mut candidates);
     let promising = candidates.len().min(MOST_PROMISING);
@@ -221,6 +228,14 @@ fn fills_first(task: &Task, phases: &[Vec<Phase>; 3]) -> bool {
     let rows = phases[0].len() * phases[1].len();
     let rows_with_taps = with_taps(0) * with_taps(1);
     rows_with_taps * with_taps(2) > 0 && rows_with_taps * 3 <= rows && fill::check(task).is_ok()
+}
+
+/// Whether some cut may have producers write rows without taps, where teams store them otherwise.
+fn may_write_bare_rows(task: &Task) -> bool {
+    let phases = phases(&task.problem, [0; 3]);
+    let has_taps = |axis: usize| phases[axis].iter().any(|phase| phase.taps > 0);
+    let has_bare_rows = (0..2).any(|axis| phases[axis].iter().any(|phase| phase.taps == 0));
+    task.target.large_tiles && (0..3).all(has_taps) && has_bare_rows && fill::check(task).is_ok()
 }
 
 /// Whether products go through shared memory before they are stored, whatever the cut, because rows are odd, have gaps, or more phases than a lane holds.

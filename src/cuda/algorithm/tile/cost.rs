@@ -31,11 +31,14 @@ const MEMORY_BYTES: f64 = 2500.0;
 /// Bytes that the edges of a row of a tile cost.
 const EDGE_BYTES: f64 = 220.0;
 
+/// How much more they cost while bare rows are on their way to memory.
+const EDGES_BESIDE: f64 = 2.0;
+
 /// How much of the shorter one of computing and moving does not overlap with the other.
 const OVERLAP_LOSS: f64 = 0.3;
 
 /// Cycles from the start of the kernel to the first product, and from the last one to the end.
-const LATENCY: f64 = 6000.0;
+pub(super) const LATENCY: f64 = 6000.0;
 
 /// Cycles that it takes at least to pack the input: two grids.
 const PACK_LATENCY: f64 = 6000.0;
@@ -48,6 +51,9 @@ const PACKED: f64 = 1.1;
 
 /// Cycles from the request of an input or a weight to its arrival.
 const FETCH_LATENCY: f64 = 1000.0;
+
+/// The same in single precision, with twice the weights, where bare rows are on their way to memory meanwhile.
+const FETCH_LATENCY_BESIDE: f64 = 2500.0;
 
 /// Cycles from one instruction of a warp to the next.
 const SERIAL_ISSUE: f64 = 2.0;
@@ -78,6 +84,9 @@ const WITHOUT_BOXES: f64 = 1.1;
 
 /// The same in single precision, with three times the products.
 const WITHOUT_BOXES_SPLIT: f64 = 1.02;
+
+/// How much longer kernels take whose producers write bare rows, by as much as the model may be wrong there.
+const BARE_ROWS: f64 = 1.1;
 
 /// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
 const JOINED_ROWS: f64 = 1.07;
@@ -227,11 +236,17 @@ fn requests(layout: &Layout, words: f64) -> f64 {
 }
 
 /// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
-/// part is read before, if its other part does not come soon.
+/// part is read before, if its other part does not come soon. Where a row ends, its biases may make it whole.
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
-    let extents = [problem.axes()[2].output as u32, layout.neighbouring_outputs(), layout.region.lead[2]];
-    let are_sectors = extents.iter().all(|extent| extent.is_multiple_of(8));
-    if are_sectors { 0.0 } else { EDGE_BYTES * (0.5 + 0.5 / f64::from(layout.rows_in_succession())) }
+    let width = problem.axes()[2].output as u32;
+    let extents = [width, layout.neighbouring_outputs(), layout.region.lead[2]];
+    if extents.iter().all(|extent| extent.is_multiple_of(8)) {
+        return 0.0;
+    }
+    let ends_of_rows = f64::from(layout.words_at_once().min(width)) / f64::from(width);
+    let in_pieces = 1.0 - ends_of_rows * layout.share_of_margins();
+    let beside = if layout.writes_bare_rows { EDGES_BESIDE } else { 1.0 };
+    EDGE_BYTES * beside * in_pieces * (0.5 + 0.5 / f64::from(layout.rows_in_succession()))
 }
 
 /// What a team does at the end of a job.
@@ -373,11 +388,14 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
     let moved = (input + output) * layout.share() / memory_bytes;
     // What is beyond the first region finds the input packed.
     let packed = if layout.cut.variant.reads_packed() && is_first { PACKED } else { 1.0 };
-    Some((busy.max(moved) + OVERLAP_LOSS * busy.min(moved)) * packed + pack(problem, layout) * layout.share())
+    let beside = if layout.writes_bare_rows { BARE_ROWS } else { 1.0 };
+    let computed = (busy.max(moved) + OVERLAP_LOSS * busy.min(moved)) * packed * beside;
+    let filled = if layout.fills_first() && !layout.writes_bare_rows && is_first { of_filling(task) } else { 0.0 };
+    Some(computed + pack(problem, layout) * layout.share() + filled)
 }
 
 /// Cycles that packing the input takes, if it is packed.
-fn pack(problem: &Problem<3>, layout: &Layout) -> f64 {
+pub(super) fn pack(problem: &Problem<3>, layout: &Layout) -> f64 {
     let bytes = 4.0 * (problem.input_shape().len() + layout.input.len()) as f64;
     if layout.cut.variant.reads_packed() { PACK_LATENCY + bytes / PACK_BYTES } else { 0.0 }
 }
@@ -407,6 +425,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let serial = cores.max(instructions * SERIAL_ISSUE) + latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
 
     // Of the producers.
+    let fetch_latency = if layout.writes_bare_rows && variant.split { FETCH_LATENCY_BESIDE } else { FETCH_LATENCY };
     let channels = f64::from(layout.cut.stage_words());
     // What lies outside of the input is not fetched.
     let fetched = |axis: usize| f64::from(layout.halo[axis]).min(layout.input.extents[axis] as f64);
@@ -444,12 +463,12 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     };
     // Threads that copy also measure; boxes are copied meanwhile.
     let measure = measured.instructions * MEASURE_ISSUE + measured.latency;
-    let arrival = FETCH_LATENCY + fetch.max(fetched_bytes / L2_BYTES);
+    let arrival = fetch_latency + fetch.max(fetched_bytes / L2_BYTES);
     let fetch = if layout.in_boxes { fetch.max(measure) } else { fetch + measure };
     // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
-    let weight_round = FETCH_LATENCY + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
+    let weight_round = fetch_latency + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
 
     // Of the end of a job, for a team.
     let store = Store::new(layout, shared.boxed);
@@ -484,7 +503,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
 pub(super) const LAUNCH: f64 = 3500.0;
 
 /// Cycles that it takes to fill the output with the biases before.
-pub(super) fn of_filling(task: &Task) -> f64 {
+fn of_filling(task: &Task) -> f64 {
     const ANOTHER_LAUNCH: f64 = 1800.0;
     const BYTES: f64 = 13.0;
     let bytes = 4.0 * task.problem.output_shape().len() as f64;

@@ -31,7 +31,7 @@ fn slabs_along_x(taps: &Range<usize>, halved: Option<usize>) -> usize {
 /// any of its phases has.
 pub(super) fn halved(layout: &Layout, group: &Group, taps: &Range<usize>) -> Option<usize> {
     let Cut { halves, phases: [_, _, columns], .. } = layout.cut;
-    let has = |phase: &usize, shift: usize| group.tap(&layout.axis_x, &layout.phases[2][*phase], shift).is_some();
+    let has = |phase: &usize, shift: usize| group.tap(&layout.axes[2], &layout.phases[2][*phase], shift).is_some();
     let needed = |half: usize| {
         let phases = || group.computed.iter().skip(half * columns as usize).take(columns as usize);
         let bits = taps.clone().enumerate().filter(|&(_, shift)| phases().any(|phase| has(phase, shift)));

@@ -48,6 +48,9 @@ const MOST_LINE_TABLES: usize = 8;
 /// The most biases that a team has besides those of a tile.
 const MOST_BIASES: u32 = 1024;
 
+/// The most phases along y of rows that have biases beside them: a bit for each.
+const MOST_PHASES_WITH_MARGINS: usize = 32;
+
 /// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
 const NARROW: u32 = 8;
 
@@ -98,10 +101,8 @@ pub(super) struct Layout {
     pub(super) region: Region,
     /// The phases of each axis.
     pub(super) phases: Arc<[Vec<Phase>; 3]>,
-    /// The innermost axis.
-    pub(super) axis_x: Axis,
-    /// Output rows of a slice.
-    pub(super) rows_of_output: u32,
+    /// The axes, outermost first.
+    pub(super) axes: [Axis; 3],
     pub(super) groups: AxisGroups,
     /// Distance between the origins of tiles: samples, z, y, x.
     pub(super) tile: [u32; 4],
@@ -137,6 +138,8 @@ pub(super) struct Layout {
     pub(super) places: u32,
     /// Whether the output is larger than what the L2 cache holds.
     pub(super) has_large_output: bool,
+    /// Whether producers write the rows that no tap reaches.
+    pub(super) writes_bare_rows: bool,
 }
 
 /// Rings and places in shared memory, in bytes.
@@ -161,6 +164,8 @@ pub(super) struct Shared {
     pub(super) boxed: bool,
     /// Where partners leave their products.
     pub(super) products_start: u32,
+    /// Where the biases of those are that write bare rows.
+    pub(super) bare_start: u32,
     pub(super) total: u32,
 }
 
@@ -347,8 +352,7 @@ impl Layout {
             input,
             region,
             phases: phases.clone(),
-            axis_x: axes[2],
-            rows_of_output: axes[1].output as u32,
+            axes: *axes,
             groups: groups.clone(),
             tile: [cut.extents[0], reach[0], reach[1], reach[2]],
             tiles: [(problem.batch() as u32).div_ceil(cut.extents[0]), tiles[0], tiles[1], tiles[2]],
@@ -367,8 +371,10 @@ impl Layout {
             line_slots: 1,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
             has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
+            writes_bare_rows: false,
         };
-        Some(layout.with_long_lines())
+        let layout = layout.with_long_lines();
+        Some(Self { writes_bare_rows: layout.can_write_bare_rows(), ..layout })
     }
 
     /// With lines that go through all slots of a team, if these lie side by side in the output, and go through shared memory.
@@ -474,7 +480,7 @@ impl Layout {
 
     /// Whether what tiles write of each output row begins at multiples of so many words, which it does if the rows do, and no lead moves it.
     fn has_rows_at_multiples(&self, words: usize) -> bool {
-        self.axis_x.output.is_multiple_of(words) && self.region.lead[2] == 0
+        self.axes[2].output.is_multiple_of(words) && self.region.lead[2] == 0
     }
 
     /// Bytes of a team's staged boxes.
@@ -554,7 +560,7 @@ impl Layout {
 
     /// Output words from one position of a line to the next.
     pub(super) fn line_period(&self) -> u32 {
-        if self.has_whole_rows() { self.line_phases } else { self.axis_x.stride as u32 }
+        if self.has_whole_rows() { self.line_phases } else { self.axes[2].stride as u32 }
     }
 
     /// Whether a line has all phases along x that a pass writes.
@@ -648,26 +654,48 @@ impl Layout {
         self.most_line_words() + ahead + behind
     }
 
-    /// The output rows between which lines have biases beside them: see [`Tiling::margins`].
+    /// The rows, by phase along y, with biases before what a line has of them, or behind it: see [`Tiling::margins`].
     pub(super) fn margins(&self) -> [u32; 2] {
-        if self.has_margins() { [0, self.rows_of_output - 1] } else { [u32::MAX, 0] }
+        if self.has_margins() { self.beside_bare_rows() } else { [0; 2] }
     }
 
-    /// Whether lines have biases beside them: where the output has been filled, lines are all that is written of a row, and neither the row before nor the one behind is written to.
-    /// Kernels for older GPUs have no registers for that.
+    /// The rows with taps, a bit for each phase along y, that lie behind one without, or before one.
+    fn beside_bare_rows(&self) -> [u32; 2] {
+        let rows = self.with_taps(1);
+        let bare = |next: usize| rows.clone().map(|has_taps| !has_taps).cycle().skip(next);
+        let beside = |next: usize| {
+            let is_so = rows.clone().zip(bare(next)).map(|(has_taps, is_bare)| has_taps && is_bare);
+            is_so.enumerate().fold(0, |bits, (phase, is_so)| bits | u32::from(is_so) << phase)
+        };
+        [beside(rows.len() - 1), beside(1)]
+    }
+
+    /// Of the ends of rows that lines have, the share with biases beside them.
+    pub(super) fn share_of_margins(&self) -> f64 {
+        let ends: u32 = self.margins().iter().map(|phases| phases.count_ones()).sum();
+        f64::from(ends) / (2.0 * self.with_taps(1).filter(|has_taps| *has_taps).count().max(1) as f64)
+    }
+
+    /// Whether lines have biases beside them: if producers write what is between them, or the output is filled before and each line has all of a row. Shorter lines
+    /// would take longer for it.
     pub(super) fn has_margins(&self) -> bool {
         let x = self.cut.extents[3];
         let goes_through_all = self.cut.rows() == 1 || self.cut.row_axis < 2 || self.line_slots > 1;
-        let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all;
-        let width = self.axis_x.output as u32;
+        let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all && self.tiles[3] == 1;
+        self.can_have_margins() && (self.writes_bare_rows || have_one_row)
+    }
+
+    /// Whether they can have them: where other rows are written before, or by producers, lines are stretches of rows, and beside some there is a row that no line has.
+    /// Kernels for older GPUs have no registers for that.
+    pub(super) fn can_have_margins(&self) -> bool {
+        let width = self.axes[2].output as u32;
         let have_sectors =
             self.line_lanes().min(width) >= tile::SECTOR_WORDS && !width.is_multiple_of(tile::SECTOR_WORDS);
-        let has_taps = |phase: &Phase| phase.taps > 0;
-        let rows = &self.phases[1];
-        let are_apart =
-            rows.iter().zip(rows.iter().cycle().skip(1)).all(|(row, next)| !(has_taps(row) && has_taps(next)));
-        let is_possible = self.cut.large_tiles && self.fills_first() && self.region.lead == [0; 3];
-        is_possible && have_one_row && self.has_all_of_rows() && have_sectors && are_apart
+        let Region { lead, first, is_last, .. } = self.region;
+        let is_possible = self.cut.large_tiles && self.fills_first() && lead == [0; 3] && first[2] == 0 && is_last[2];
+        let can_be_told = self.with_taps(1).len() <= MOST_PHASES_WITH_MARGINS;
+        let are_stretches = self.has_whole_rows() && !self.is_direct();
+        is_possible && have_sectors && can_be_told && are_stretches && self.beside_bare_rows() != [0; 2]
     }
 
     /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
@@ -722,7 +750,7 @@ impl Layout {
     /// need, or cannot. 0 if lanes do not store what they hold straight from the product.
     pub(super) fn direct_warps(&self) -> u32 {
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32;
-        let are_sectors = self.axis_x.output.is_multiple_of(tile::SECTOR_WORDS as usize);
+        let are_sectors = self.axes[2].output.is_multiple_of(tile::SECTOR_WORDS as usize);
         match self.held() {
             _ if !self.is_direct() => 0,
             Tiling::PAIRS if !are_sectors && words.is_multiple_of(tile::WARP_ROWS) => words / tile::WARP_ROWS,
@@ -740,7 +768,7 @@ impl Layout {
 
     /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
     pub(super) fn neighbouring_outputs(&self) -> u32 {
-        if self.has_whole_rows() { self.most_line_words().min(self.axis_x.output as u32) } else { self.line_phases }
+        if self.has_whole_rows() { self.most_line_words().min(self.axes[2].output as u32) } else { self.line_phases }
     }
 
     /// How many output rows a pass writes of which each begins where the one before ends.
@@ -847,7 +875,8 @@ impl Layout {
         // Where the rings were, if there is enough room.
         let products_bytes = self.products_bytes();
         let products_start = if products_bytes <= lines_start - input_start { input_start } else { align(output_end)? };
-        let total = output_end.max(products_start.checked_add(products_bytes)?);
+        let bare_start = align(output_end.max(products_start.checked_add(products_bytes)?))?;
+        let bare_bytes = if self.writes_bare_rows { tile::BARE_WRITERS * tile::BARE_BYTES } else { 0 };
         Some(Shared {
             input_ring,
             weight_ring,
@@ -863,7 +892,8 @@ impl Layout {
             output_bytes,
             boxed,
             products_start,
-            total,
+            bare_start,
+            total: bare_start.checked_add(bare_bytes)?,
         })
     }
 }
@@ -898,6 +928,9 @@ impl fmt::Display for Layout {
         }
         if self.has_margins() {
             write!(f, ", with margins")?;
+        }
+        if self.writes_bare_rows {
+            write!(f, ", bare rows by producers")?;
         }
         if self.in_boxes {
             write!(f, ", in boxes{}", ["", " of whole rows", " of whole slices"][self.merged_axes as usize])?;

@@ -1,5 +1,6 @@
 //! The tile kernels: implicit matrix products, on tensor cores where these take TF32.
 
+mod bare;
 mod choice;
 mod cost;
 mod groups;
@@ -98,23 +99,22 @@ fn pack_kernel(variant: &Variant) -> &'static str {
     }
 }
 
-/// Writes the biases of what has no taps, and of all else, which is written again.
-fn fill_first(task: &Task) -> Launch {
-    fill::launch(task, &Parameters::new(&task.problem).problem)
+/// Writes the biases of what has no taps, and of all else, which is written again. Kernels that are compiled for their layer may do so themselves.
+fn fill_first(task: &Task, parts: &[Part]) -> Launch {
+    let is_spared = matches!(parts, [part] if part.layout.writes_bare_rows);
+    Launch { is_spared, ..fill::launch(task, &Parameters::new(&task.problem).problem) }
 }
 
 /// The recipe of some parts, with a launch for each. Those whose weight is packed alike share it.
 fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     let mut recipe = Recipe::default();
-    let mut cycles = cost::LAUNCH + cycles_of(parts);
-    if parts[0].layout.fills_first() {
-        recipe.launches.push(fill_first(task));
-        cycles += cost::of_filling(task);
-    }
     if let Some(part) = parts.iter().find(|part| part.layout.cut.variant.reads_packed()) {
         let input = part.layout.input;
         recipe.input_len = input.len();
         recipe.launches.extend(input.pack(&task.problem));
+    }
+    if parts[0].layout.fills_first() {
+        recipe.launches.push(fill_first(task, parts));
     }
     let mut starts = Vec::new();
     for (number, part) in parts.iter().enumerate() {
@@ -133,7 +133,7 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         format!("{layout}{stored}")
     };
     recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
-    recipe.cycles = Some(cycles);
+    recipe.cycles = Some(cost::LAUNCH + cycles_of(parts));
     recipe
 }
 
@@ -180,6 +180,7 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
 /// The launch that computes one of the parts, with the table of that number.
 fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
     let Part { layout, tables, cycles } = &parts[number];
+    let cycles = cycles - cost::pack(&task.problem, layout);
     let partners = layout.cut.partners;
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     let jobs = layout.jobs(task.problem.groups()) as usize;
@@ -193,11 +194,12 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         first_packed,
-        gains_from_constants: *cycles >= COMPILED * cycles_of(parts),
+        gains_from_constants: parts[number].cycles >= COMPILED * cycles_of(parts),
         cluster: partners,
         beside: awaits_input || number > 0 && task.target.large_tiles,
+        is_spared: false,
         arguments: vec![
-            Argument::value(&tables.tiling(&task.problem, layout, [workers, turn], awaits_input)),
+            Argument::value(&tables.tiling(&task.problem, layout, [workers, turn], cycles, awaits_input)),
             Argument::Table(table),
             if is_packed { PackedInput } else { Input },
             Argument::TensorMaps(Box::new([

@@ -5,7 +5,10 @@ use std::ops::Range;
 use bytemuck::{Zeroable, cast_slice};
 use conv_transpose_kernels::{
     Divisor,
-    tile::{Chunk, HALVES, JOINED_ROW_TAPS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab, Tiling},
+    tile::{
+        BARE_WRITERS, Chunk, HALVES, JOINED_ROW_TAPS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
+        Stretch, Tiling,
+    },
 };
 
 use super::{
@@ -18,7 +21,7 @@ use crate::{Axis, Problem};
 /// Everything that a tile kernel and its packing take, besides the tensors.
 #[derive(Clone)]
 pub(super) struct Tables {
-    /// Passes, each with its places, then chunks, then runs: rows of four words.
+    /// Passes, each with its places, then chunks, then runs, then stretches: rows of four words.
     pub(super) rows: Vec<[u32; 4]>,
     /// The slabs of a stage, for each of the phases that share the columns.
     pub(super) slabs: Vec<Slab>,
@@ -29,6 +32,9 @@ pub(super) struct Tables {
     run_kinds: u32,
     first_chunk_row: u32,
     first_run_row: u32,
+    first_stretch_row: u32,
+    /// What of an output channel producers write.
+    stretches: Vec<Stretch>,
 }
 
 /// What a run takes together.
@@ -93,10 +99,14 @@ impl Tables {
         builder.runs.push(Run::zeroed());
         let shared = layout.shared(builder.chunk_slabs, builder.stage_chunks, shared_bytes)?;
         let (chunk_rows, run_rows) = (cast_slice(&builder.chunks), cast_slice(&builder.runs));
+        let stretches = if layout.writes_bare_rows { layout.stretches() } else { Vec::new() };
+        let first_run_row = builder.passes.len() + chunk_rows.len();
         Some(Self {
             first_chunk_row: builder.passes.len() as u32,
-            first_run_row: (builder.passes.len() + chunk_rows.len()) as u32,
-            rows: [&builder.passes, chunk_rows, run_rows].concat(),
+            first_run_row: first_run_row as u32,
+            first_stretch_row: (first_run_row + run_rows.len()) as u32,
+            rows: [&builder.passes, chunk_rows, run_rows, cast_slice(&stretches)].concat(),
+            stretches,
             slabs: builder.slabs,
             shared,
             chunk_slabs: builder.chunk_slabs,
@@ -104,12 +114,13 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round. Whether it may begin while its input is being packed.
+    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round, and take some cycles. Whether it may begin while its input is being packed.
     pub(super) fn tiling(
         &self,
         problem: &Problem<3>,
         layout: &Layout,
         [workers, turn]: [u32; 2],
+        cycles: f64,
         awaits_input: bool,
     ) -> Tiling {
         let axes = problem.axes();
@@ -117,6 +128,9 @@ impl Tables {
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
         let [_, tiles_z, tiles_y, tiles_x] = layout.tiles;
         let output_plane: usize = axes.iter().map(|axis| axis.output).product();
+        let bare_stretches = self.stretches.len() as u32;
+        let bare_lanes = layout.bare_lanes(&self.stretches, workers.max(1) * BARE_WRITERS, cycles);
+        let parts_of_plane = bare_stretches.div_ceil(bare_lanes);
         Tiling {
             channel_tiles: divisor(layout.channel_tiles),
             passes: Divisor::new(layout.passes() as u64),
@@ -139,6 +153,8 @@ impl Tables {
             line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
             column_phases: divisor(layout.block_phases()),
             workers: divisor(workers),
+            parts_of_plane: divisor(parts_of_plane),
+            out_channels: Divisor::new(problem.out_channels() as u64),
             input_plane: layout.input.plane() as u64,
             output_plane: output_plane as u64,
             input_sample: layout.input.sample() as u64,
@@ -195,6 +211,7 @@ impl Tables {
             line_slots: layout.line_slots,
             staged_between_rows: layout.staged_between_rows(),
             margins: layout.margins(),
+            line_end: if layout.has_margins() { layout.line_end() as u32 } else { 0 },
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),
@@ -213,6 +230,11 @@ impl Tables {
             products_start: self.shared.products_start,
             table_rows: self.rows.len() as u32,
             input_header: layout.input.header as u32,
+            bare_stretches,
+            first_stretch_row: self.first_stretch_row,
+            bare_parts: layout.planes() as u32 * parts_of_plane,
+            bare_lanes,
+            bare_start: self.shared.bare_start,
             awaits_input: awaits_input.into(),
         }
     }

@@ -173,6 +173,7 @@ impl<'a> Constants<'a> {
     fn number(&self, operation: &str, sources: &[&str]) -> Option<u64> {
         let (operation, kind) = operation.split_once('.')?;
         let mask = mask(kind)?;
+        let bits = u64::from(mask.count_ones());
         let is_plain = !kind.contains('.');
         let value = |number: usize| sources.get(number).and_then(|source| self.value(source));
         let (a, b) = (value(0), value(1));
@@ -190,8 +191,8 @@ impl<'a> Constants<'a> {
             ("and", _) if is_plain => a? & b?,
             ("or", _) if is_plain => a? | b?,
             ("xor", _) if is_plain => a? ^ b?,
-            ("shl", _) if is_plain && b? < 32 => a? << b?,
-            ("shr", _) if is_plain && is_unsigned && b? < 32 => (a? & mask) >> b?,
+            ("shl", _) if is_plain && b? < bits => a? << b?,
+            ("shr", _) if is_plain && is_unsigned && b? < bits => (a? & mask) >> b?,
             ("min", _) if is_plain && is_unsigned => (a? & mask).min(b? & mask),
             ("max", _) if is_plain && is_unsigned => (a? & mask).max(b? & mask),
             ("popc", "b32") => (a? & mask).count_ones().into(),
@@ -467,6 +468,8 @@ mod tests {
             ("shl.b32 %x, %r2, 31;", 0x8000_0000),
             ("shr.u32 %x, %r1, 28;", 15),
             ("shr.u64 %x, %rd1, 8;", 1 << 32),
+            ("shr.u64 %x, %rd1, 32;", 256),
+            ("shl.b64 %x, %rd1, 60;", 7 << 60),
             ("min.u32 %x, %r1, %r2;", 5),
             ("max.u32 %x, %r1, %r2;", 0xffff_fffd),
             ("popc.b32 %x, %r1;", 31),
@@ -497,6 +500,7 @@ mod tests {
             "add.sat.s32 %x, %r1, %r2;",
             "shr.s32 %x, %r1, 1;",
             "shl.b32 %x, %r2, 32;",
+            "shl.b64 %x, %rd1, 64;",
             "min.s32 %x, %r1, %r2;",
             "mul.hi.u32 %x, %r1, %r2;",
             "mul.wide.s32 %x, %r1, %r2;",

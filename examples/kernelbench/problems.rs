@@ -137,6 +137,7 @@ mod tests {
     fn the_lists_hold_problems_with_numbers_of_their_own() {
         let lists = [
             include_str!("../../benches/problems.json"),
+            include_str!("../../benches/bare_rows.json"),
             include_str!("../../benches/decoders.json"),
             include_str!("../../benches/few_channels.json"),
             include_str!("../../benches/layers.json"),

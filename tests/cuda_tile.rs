@@ -54,6 +54,13 @@ fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Sh
     }
 }
 
+/// The same for each of some layers.
+fn check_each<const D: usize>(devices: &[Device], layers: Vec<(ConvTranspose<D>, Shape<D>)>, words: &str) {
+    for (layer, input) in layers {
+        check(devices, &layer, input, words);
+    }
+}
+
 #[test]
 fn halves_of_the_phases_along_x() {
     let devices = devices("halves_of_the_phases_along_x");
@@ -184,24 +191,16 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
         check(&devices, &layer, input, "in long lines");
     }
-    for (layer, input) in long_lines::of_images() {
-        check(&devices, &layer, input, "in long lines");
-    }
-    for (layer, input) in long_lines::of_volumes() {
-        check(&devices, &layer, input, "in long lines");
-    }
+    check_each(&devices, long_lines::of_images(), "in long lines");
+    check_each(&devices, long_lines::of_volumes(), "in long lines");
 }
 
 /// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.
 #[test]
 fn producers_write_bare_rows() {
     let devices = devices("producers_write_bare_rows");
-    for (layer, input) in bare::of_images() {
-        check(&devices, &layer, input, "bare rows by producers");
-    }
-    for (layer, input) in bare::of_volumes() {
-        check(&devices, &layer, input, "bare rows by producers");
-    }
+    check_each(&devices, bare::of_images(), "bare rows by producers");
+    check_each(&devices, bare::of_volumes(), "bare rows by producers");
     // More planes than warps that write.
     let layer = ConvTranspose::<2>::builder(8, 24, [2, 3]).stride([3, 2]).padding([1, 1]).build().unwrap();
     check(&devices[..devices.len().min(1)], &layer, Shape::batched(40, 8, [20, 72]), "bare rows by producers");
@@ -211,12 +210,8 @@ fn producers_write_bare_rows() {
 #[test]
 fn lines_have_biases_beside_them() {
     let devices = devices("lines_have_biases_beside_them");
-    for (layer, input) in margins::of_images() {
-        check(&devices, &layer, input, "with margins");
-    }
-    for (layer, input) in margins::of_volumes() {
-        check(&devices, &layer, input, "with margins");
-    }
+    check_each(&devices, margins::of_images(), "with margins");
+    check_each(&devices, margins::of_volumes(), "with margins");
     let (layer, input) = margins::of_neighbours();
     check(&devices, &layer, input, "fill_bias");
     // More tiles than multiprocessors, of which those with the last row of the output, with which they end, have other lines than those before.

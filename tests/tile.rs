@@ -298,34 +298,22 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
         check_those(&KINDS, &layer, input, "in long lines");
     }
-    for (layer, input) in long_lines::of_images() {
-        check_those(&KINDS[..2], &layer, input, "in long lines");
-    }
-    for (layer, input) in long_lines::of_volumes() {
-        check_those(&KINDS[..2], &layer, input, "in long lines");
-    }
+    check_each_of_those(long_lines::of_images(), "in long lines");
+    check_each_of_those(long_lines::of_volumes(), "in long lines");
 }
 
 /// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.
 #[test]
 fn producers_write_bare_rows() {
-    for (layer, input) in bare::of_images() {
-        check_those(&KINDS[..2], &layer, input, "bare rows by producers");
-    }
-    for (layer, input) in bare::of_volumes() {
-        check_those(&KINDS[..2], &layer, input, "bare rows by producers");
-    }
+    check_each_of_those(bare::of_images(), "bare rows by producers");
+    check_each_of_those(bare::of_volumes(), "bare rows by producers");
 }
 
 /// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
 #[test]
 fn lines_have_biases_beside_them() {
-    for (layer, input) in margins::of_images() {
-        check_those(&KINDS[..2], &layer, input, "with margins");
-    }
-    for (layer, input) in margins::of_volumes() {
-        check_those(&KINDS[..2], &layer, input, "with margins");
-    }
+    check_each_of_those(margins::of_images(), "with margins");
+    check_each_of_those(margins::of_volumes(), "with margins");
     let (layer, input) = margins::of_neighbours();
     check(&layer, input);
 }
@@ -348,6 +336,13 @@ fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
         let those: Vec<_> = plans.iter().filter(|plan| plan.describe().contains(words)).collect();
         assert!(!those.is_empty(), "{architecture}, {precision}, {layer:?}");
         those.into_iter().step_by(3).for_each(|plan| check_plan(layer, plan, input));
+    }
+}
+
+/// The same for each of some layers, for the kinds of kernels on tensor cores.
+fn check_each_of_those<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>, words: &str) {
+    for (layer, input) in layers {
+        check_those(&KINDS[..2], &layer, input, words);
     }
 }
 

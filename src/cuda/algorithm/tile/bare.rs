@@ -78,8 +78,8 @@ impl Layout {
         let mut stretches = Vec::new();
         let (mut first, mut begins_with_line) = (0, false);
         for (z, has_taps) in self.with_taps(0).cycle().take(depth).enumerate() {
-            for (y, phase) in (0..self.axes[1].stride).cycle().take(height).enumerate() {
-                if !(has_taps && self.with_taps(1).nth(phase).unwrap_or(false)) {
+            for (y, (phase, row_has_taps)) in self.with_taps(1).enumerate().cycle().take(height).enumerate() {
+                if !(has_taps && row_has_taps) {
                     continue;
                 }
                 let line = (z * height + y) * width;

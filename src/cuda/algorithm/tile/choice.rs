@@ -110,14 +110,15 @@ pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<I
 /// The layouts worth a thought for a region, or for all positions, with each lead; the cheapest first.
 pub(super) fn candidates(task: &Task, region: Option<Region>) -> Result<Vec<Candidate>, Unsupported> {
     check(&task.problem)?;
-    let fills_first = fills_first(task, &phases(&task.problem, [0; 3]));
+    let without_lead = phases(&task.problem, [0; 3]);
+    let rows = rows_with_taps(task, &without_lead);
+    let fills_first = rows.is_some_and(fills_first);
     let whole = |lead| Region::whole(lead, &phases(&task.problem, lead), fills_first);
     let regions = region.map_or_else(|| leads(&task.problem).into_iter().map(whole).collect(), |region| vec![region]);
     let mut candidates: Vec<Candidate> =
         regions.into_iter().flat_map(|region| layouts(task, region, fills_first)).collect();
-    if region.is_none() && !fills_first && may_write_bare_rows(task) {
-        let region = Region::whole([0; 3], &phases(&task.problem, [0; 3]), true);
-        let layouts = layouts(task, region, true);
+    if region.is_none() && !fills_first && rows.is_some_and(|rows| may_write_bare_rows(task, rows)) {
+        let layouts = layouts(task, Region::whole([0; 3], &without_lead, true), true);
         candidates.extend(layouts.into_iter().filter(|(_, layout)| layout.writes_bare_rows));
     }
     let sort = |candidates: &mut [Candidate]| candidates.par_sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -221,21 +222,23 @@ fn join_rows(phases: &[Vec<Phase>; 3], axis: usize) -> [Vec<Phase>; 3] {
     joined
 }
 
+/// How many rows of the phases along z and y have taps, and how many there are; `None` where nothing has any, or the output cannot be filled before.
+fn rows_with_taps(task: &Task, phases: &[Vec<Phase>; 3]) -> Option<[usize; 2]> {
+    let with_taps = |axis: usize| phases[axis].iter().filter(|phase| phase.taps > 0).count();
+    let rows_with_taps = with_taps(0) * with_taps(1);
+    let can_fill = rows_with_taps * with_taps(2) > 0 && fill::check(task).is_ok();
+    can_fill.then_some([rows_with_taps, phases[0].len() * phases[1].len()])
+}
+
 /// Whether the output is filled with the biases first, so that there need be no passes without taps: where at least two of three rows have
 /// none. Those that have some are written twice, the others faster than such passes do it.
-fn fills_first(task: &Task, phases: &[Vec<Phase>; 3]) -> bool {
-    let with_taps = |axis: usize| phases[axis].iter().filter(|phase| phase.taps > 0).count();
-    let rows = phases[0].len() * phases[1].len();
-    let rows_with_taps = with_taps(0) * with_taps(1);
-    rows_with_taps * with_taps(2) > 0 && rows_with_taps * 3 <= rows && fill::check(task).is_ok()
+fn fills_first([rows_with_taps, rows]: [usize; 2]) -> bool {
+    rows_with_taps * 3 <= rows
 }
 
 /// Whether some cut may have producers write rows without taps, where teams store them otherwise.
-fn may_write_bare_rows(task: &Task) -> bool {
-    let phases = phases(&task.problem, [0; 3]);
-    let has_taps = |axis: usize| phases[axis].iter().any(|phase| phase.taps > 0);
-    let has_bare_rows = (0..2).any(|axis| phases[axis].iter().any(|phase| phase.taps == 0));
-    task.target.large_tiles && (0..3).all(has_taps) && has_bare_rows && fill::check(task).is_ok()
+fn may_write_bare_rows(task: &Task, [rows_with_taps, rows]: [usize; 2]) -> bool {
+    task.target.large_tiles && rows_with_taps < rows
 }
 
 /// Whether products go through shared memory before they are stored, whatever the cut, because rows are odd, have gaps, or more phases than a lane holds.

@@ -681,7 +681,7 @@ impl Layout {
     pub(super) fn has_margins(&self) -> bool {
         let x = self.cut.extents[3];
         let goes_through_all = self.cut.rows() == 1 || self.cut.row_axis < 2 || self.line_slots > 1;
-        let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all && self.tiles[3] == 1;
+        let have_one_row = tile::TEAM_ROWS.is_multiple_of(x) && goes_through_all && self.has_all_of_rows();
         self.can_have_margins() && (self.writes_bare_rows || have_one_row)
     }
 

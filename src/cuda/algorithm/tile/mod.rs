@@ -180,7 +180,7 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
 /// The launch that computes one of the parts, with the table of that number.
 fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
     let Part { layout, tables, cycles } = &parts[number];
-    let cycles = cycles - cost::pack(&task.problem, layout);
+    let cycles_without_packing = cycles - cost::pack(&task.problem, layout);
     let partners = layout.cut.partners;
     let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
     let jobs = layout.jobs(task.problem.groups()) as usize;
@@ -194,12 +194,18 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
         threads: tile::THREADS,
         shared_bytes: tables.shared.total,
         first_packed,
-        gains_from_constants: parts[number].cycles >= COMPILED * cycles_of(parts),
+        gains_from_constants: *cycles >= COMPILED * cycles_of(parts),
         cluster: partners,
         beside: awaits_input || number > 0 && task.target.large_tiles,
         is_spared: false,
         arguments: vec![
-            Argument::value(&tables.tiling(&task.problem, layout, [workers, turn], cycles, awaits_input)),
+            Argument::value(&tables.tiling(
+                &task.problem,
+                layout,
+                [workers, turn],
+                cycles_without_packing,
+                awaits_input,
+            )),
             Argument::Table(table),
             if is_packed { PackedInput } else { Input },
             Argument::TensorMaps(Box::new([

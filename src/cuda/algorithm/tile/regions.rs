@@ -66,9 +66,9 @@ impl Region {
     }
 }
 
-/// What computes a task: the `whole` of its positions at once, as it does if it writes bare rows, or each of the regions into which it pays to divide them by the cheapest cut.
+/// What computes a task: the `whole` of its positions at once, or each of the regions into which it pays to divide them by the cheapest cut.
 pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
-    if whole.cycles < LEAST_CYCLES || whole.layout.writes_bare_rows {
+    if whole.cycles < LEAST_CYCLES {
         return vec![whole];
     }
     let parts = divide(task, whole.clone(), |cycles, undivided| cycles < undivided);
@@ -79,13 +79,16 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
 
 /// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.
 pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
-    let parts = if whole.layout.writes_bare_rows { Vec::new() } else { divide(task, whole, |_, _| true) };
-    Some(parts).filter(|parts| parts.len() > 1)
+    Some(divide(task, whole, |_, _| true)).filter(|parts| parts.len() > 1)
 }
 
 /// Divides a part along one axis after the other, from the innermost on, if that is `worth` the cycles of both regions instead of those of one.
 fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
     let mut parts = vec![whole];
+    // Producers write the bare rows of the whole output, beside one launch.
+    if parts[0].layout.writes_bare_rows {
+        return parts;
+    }
     for axis in [2, 1, 0] {
         let Some([main, rest]) = parts[0].layout.region.divided(axis) else { continue };
         let Ok(main) = choice::cheapest(task, main, true) else { continue };

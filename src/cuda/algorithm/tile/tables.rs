@@ -33,8 +33,6 @@ pub(super) struct Tables {
     first_chunk_row: u32,
     first_run_row: u32,
     first_stretch_row: u32,
-    /// What of an output channel producers write.
-    stretches: Vec<Stretch>,
 }
 
 /// What a run takes together.
@@ -106,7 +104,6 @@ impl Tables {
             first_run_row: first_run_row as u32,
             first_stretch_row: (first_run_row + run_rows.len()) as u32,
             rows: [&builder.passes, chunk_rows, run_rows, cast_slice(&stretches)].concat(),
-            stretches,
             slabs: builder.slabs,
             shared,
             chunk_slabs: builder.chunk_slabs,
@@ -128,8 +125,9 @@ impl Tables {
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
         let [_, tiles_z, tiles_y, tiles_x] = layout.tiles;
         let output_plane: usize = axes.iter().map(|axis| axis.output).product();
-        let bare_stretches = self.stretches.len() as u32;
-        let bare_lanes = layout.bare_lanes(&self.stretches, workers.max(1) * BARE_WRITERS, cycles);
+        let stretches: &[Stretch] = cast_slice(&self.rows[self.first_stretch_row as usize..]);
+        let bare_stretches = stretches.len() as u32;
+        let bare_lanes = layout.bare_lanes(stretches, workers.max(1) * BARE_WRITERS, cycles);
         let parts_of_plane = bare_stretches.div_ceil(bare_lanes);
         Tiling {
             channel_tiles: divisor(layout.channel_tiles),

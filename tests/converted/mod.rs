@@ -1,12 +1,37 @@
 //! Layers whose input may become `f16` numbers, before tiles are computed or in the teams that do so, and inputs of which these hold only some at a time.
 
-use conv_transpose::{ConvTranspose, Shape, Tensor};
+use conv_transpose::{ConvTranspose, Precision, Shape, Tensor};
 
-/// Part of the description of a way to compute a layer that makes `f16` numbers of the input.
-pub const CONVERTS: &str = "_f16";
+/// A way to make `f16` numbers of the input.
+pub struct Way {
+    pub precision: Precision,
+    /// Part of its description.
+    pub words: &'static str,
+    /// The relative L2 error that it may have.
+    pub error: f64,
+}
 
-/// Parts of the descriptions of the two ways to do so: of one that packs the input, and of one whose teams convert it.
-pub const BOTH_WAYS: [&str; 2] = ["pack_input", "_raw"];
+impl Way {
+    /// Whether all layers can be computed so: but for teams that split factors, of which tiles have one sample.
+    pub fn is_for_all(&self) -> bool {
+        self.words != SPLIT_BY_TEAMS
+    }
+
+    /// Whether samples do not depend on each other.
+    pub fn scales_samples(&self) -> bool {
+        self.precision == Precision::F32 || self.words == "pack_input"
+    }
+}
+
+const SPLIT_BY_TEAMS: &str = "_f32_f16_raw";
+
+/// Packed before, or converted by the teams; and both in single precision, where each number is the sum of two.
+pub const WAYS: [Way; 4] = [
+    Way { precision: Precision::Tf32, words: "pack_input", error: 5e-4 },
+    Way { precision: Precision::Tf32, words: "_f16_raw", error: 5e-4 },
+    Way { precision: Precision::F32, words: "pack_input_split", error: 2e-6 },
+    Way { precision: Precision::F32, words: SPLIT_BY_TEAMS, error: 2e-6 },
+];
 
 /// Pictures: whole tiles and others, in boxes and not, with one block of channels, several, and a last one that is not full; of several groups.
 pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {

@@ -374,15 +374,16 @@ unsafe fn row_by_row<
     let aligned = is_aligned(t, run);
     let count = const { rows(SLOTS, TAPS, HALVED) };
     let rows_ahead = const { rows_ahead(F16) };
+    let are_16 = const { CONVERT || SPLIT && F16 };
     let row_step = t.row_step / const { rows_apart(TAPS) as u32 };
     let mut row = staged.input;
     // SAFETY: the caller's promise; there are so many rows.
     unsafe {
         // The next rows, on their way while one is multiplied.
-        let mut next = [row.load::<NEIGHBOURS, CONVERT>(t, aligned); 2];
+        let mut next = [row.load::<NEIGHBOURS>(t, aligned, are_16); 2];
         if rows_ahead > 1 && count > 1 {
             row = row.shifted(row_step);
-            next[1] = row.load::<NEIGHBOURS, CONVERT>(t, aligned);
+            next[1] = row.load::<NEIGHBOURS>(t, aligned, are_16);
         }
         meanwhile();
         unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
@@ -390,7 +391,7 @@ unsafe fn row_by_row<
             next[0] = next[1];
             if ROW + rows_ahead < count {
                 row = row.shifted(row_step);
-                next[rows_ahead - 1] = row.load::<NEIGHBOURS, CONVERT>(t, aligned);
+                next[rows_ahead - 1] = row.load::<NEIGHBOURS>(t, aligned, are_16);
             }
             // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
             let mut whole = [Factor::ZERO; 3];
@@ -399,7 +400,7 @@ unsafe fn row_by_row<
             }
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
                 let factor = if SPLIT {
-                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR>(&fragments))
+                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR, F16, CONVERT>(&fragments, &staged.scale))
                 } else {
                     whole[NEIGHBOUR % 3]
                 };
@@ -444,13 +445,14 @@ unsafe fn rows_together<
     let fresh = accumulators.are_empty();
     let aligned = is_aligned(t, run);
     let rows = const { rows_of_batch(SLOTS, CONVERT) };
+    let are_16 = CONVERT;
     // SAFETY: the caller's promise; there is a row for each slot.
     unsafe {
         let load_rows = |first: usize| {
             let mut fragments = [Loaded::default(); 2];
             unrolled!(ROW in 0..2, at most 2 => {
                 if ROW < rows {
-                    fragments[ROW] = staged.input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS, CONVERT>(t, aligned);
+                    fragments[ROW] = staged.input.shifted((first + ROW) as u32 * t.row_step).load::<NEIGHBOURS>(t, aligned, are_16);
                 }
             });
             fragments
@@ -525,9 +527,9 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize, const SPLIT: bool, c
             return accumulators.add_product::<SLOT, F16>(factor.large, slab, filled);
         }
         let small_parts = slab.add(slab_bytes(8 * BLOCKS as u32, false) / 16);
-        accumulators.add_product::<SLOT, false>(factor.large, slab, filled);
-        accumulators.add_product::<SLOT, false>(factor.large, small_parts, true);
-        accumulators.add_product::<SLOT, false>(factor.small, slab, true);
+        accumulators.add_product::<SLOT, F16>(factor.large, slab, filled);
+        accumulators.add_product::<SLOT, F16>(factor.large, small_parts, true);
+        accumulators.add_product::<SLOT, F16>(factor.small, slab, true);
     }
 }
 

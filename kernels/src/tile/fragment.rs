@@ -1,5 +1,5 @@
 //! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an `f32` channel, or two channels
-//! as `f16`; or by 16 words that teams make pairs of `f16` of.
+//! as `f16`; or by 16 words that teams make pairs of `f16` of, or that are the large parts of eight such pairs and their small parts.
 //!
 //! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`, and of `t + 8` and `t + 12` if there are as many: neighbours, so that one load brings both, where they
 //! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel. Channels that are four
@@ -73,24 +73,20 @@ impl Fragment {
         })
     }
 
-    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel: two, or four if teams `CONVERT`. `aligned` positions
+    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel: two, or four if there are 16 words. `aligned` positions
     /// are at an even word, and their neighbours follow.
     ///
     /// # Safety
     /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
     /// position follows the first one.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn load<const NEIGHBOURS: usize, const CONVERT: bool>(
-        &self,
-        t: &Tiling,
-        aligned: bool,
-    ) -> Loaded {
+    pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool, are_16: bool) -> Loaded {
         let load = |number: u32| {
             let place = self.place.wrapping_add(number * 16 * t.channel_words);
             // SAFETY: the caller's promise.
             unsafe { load_at::<NEIGHBOURS>(place, self.second, aligned) }
         };
-        [load(0), load(1), if CONVERT { load(2) } else { [0.0; 4] }, if CONVERT { load(3) } else { [0.0; 4] }]
+        [load(0), load(1), if are_16 { load(2) } else { [0.0; 4] }, if are_16 { load(3) } else { [0.0; 4] }]
     }
 }
 
@@ -117,7 +113,7 @@ unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: boo
     }
 }
 
-/// What a lane loads: up to four words of channels `t`, `t + 4`, and, if teams convert, `t + 8` and `t + 12`, which are zero otherwise.
+/// What a lane loads: up to four words of channels `t`, `t + 4`, and, if there are 16, `t + 8` and `t + 12`, which are zero otherwise.
 pub(super) type Loaded = [[f32; 4]; 4];
 
 /// The first position of this lane in its tile. The second one follows.
@@ -170,12 +166,31 @@ impl Factor {
         larges.map(|large| Self { large, small: [0.0; 4] })
     }
 
-    /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split.
+    /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split; or made again if both parts are packed as `F16` already; or such parts, if teams `CONVERT`.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn split<const NEIGHBOUR: usize>(loaded: &Loaded) -> Self {
-        let words = words::<NEIGHBOUR>(&[loaded[0], loaded[1]]);
-        let parts = if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
-        Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
+    pub(super) fn split<const NEIGHBOUR: usize, const F16: bool, const CONVERT: bool>(
+        loaded: &Loaded,
+        scale: &Scale,
+    ) -> Self {
+        let parts = |words: [f32; 4]| if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
+        let [a, b, c, d] = *loaded;
+        if !F16 {
+            let parts = parts(words::<NEIGHBOUR>(&[a, b]));
+            return Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) };
+        }
+        if !CONVERT {
+            let again = |word| {
+                if NEIGHBOUR == 1 { scale.again.word::<1>(word) } else { scale.again.word::<0>(word) }
+            };
+            let [large, small] = [[a, b], [c, d]].map(|channels| words::<NEIGHBOUR>(&channels).map(again));
+            return Self { large, small };
+        }
+        let scaled = |channels| words::<NEIGHBOUR>(channels).map(|word| scale.of(word));
+        let (low, high) = (parts(scaled(&[a, c])), parts(scaled(&[b, d])));
+        let pairs = |part: fn((f32, f32)) -> f32| {
+            [0, 1, 2, 3].map(|word| f32::from_bits(half::pack([part(low[word]), part(high[word])])))
+        };
+        Self { large: pairs(|(large, _)| large), small: pairs(|(_, small)| small) }
     }
 }
 

@@ -141,7 +141,7 @@ unsafe fn tile<
         } else {
             multiply::give_registers();
             let stages_input =
-                stage::produce::<F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
+                stage::produce::<SPLIT, F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
             if stages_input {
                 bare::write_bare_rows(t, operands.tables, bias, output);
             }
@@ -220,7 +220,9 @@ unsafe fn consume<
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
-        let scale = Scale::one(Again::with(if F16 { zero_of_tables(t, operands.tables) } else { 0 }));
+        let makes_again = F16 && !(SPLIT && CONVERT);
+        let scale = Scale::one(Again::with(if makes_again { zero_of_tables(t, operands.tables) } else { 0 }));
+        let of_weight = if SPLIT && CONVERT { scale::of_weight(operands.weight, true) } else { Exponent::NONE };
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
         let mut round = 0;
@@ -251,7 +253,7 @@ unsafe fn consume<
                 inputs.await_full();
                 if CONVERT {
                     let now = Exponent::from_bits(inputs.exponent().load());
-                    if now != exponent && !accumulators.are_empty() {
+                    if !SPLIT && now != exponent && !accumulators.are_empty() {
                         accumulators.wait::<0>();
                         accumulators.scale([power_of_two(now.minus(exponent)); 2]);
                     }
@@ -298,9 +300,14 @@ unsafe fn consume<
                     if begins_chunk {
                         weights.advance();
                     }
-                    if SPLIT && run.flags & Run::PROMOTES != 0 {
+                    let may_promote = run.flags & Run::ENDS_STAGE == 0 || stages_left & (t.promotion_stages - 1) == 0;
+                    if SPLIT && run.flags & Run::PROMOTES != 0 && may_promote {
                         accumulators.wait::<0>();
-                        sums.take_over(&mut accumulators);
+                        let [most, rest] = if CONVERT { exponent.inverse_with(of_weight) } else { [1.0; 2] };
+                        if CONVERT && rest != 1.0 {
+                            accumulators.scale([rest; 2]);
+                        }
+                        sums.take_over(&mut accumulators, if CONVERT { Some(most) } else { None });
                     }
                     if run.flags & Run::ENDS_STAGE != 0 {
                         break;
@@ -311,19 +318,26 @@ unsafe fn consume<
             }
             // Found again, not kept in registers meanwhile.
             let target = target(job_of_last_round(t, hint::opaque(round)));
-            let inverses = match F16 && has_product {
-                true => scale::inverses::<CONVERT>(t, operands, target.place.sample, exponent),
+            let is_scaled = F16 && !(SPLIT && CONVERT) && has_product;
+            let inverses = match is_scaled {
+                true => scale::inverses::<SPLIT, CONVERT>(t, operands, target.place.sample, exponent),
                 false => [[1.0; 2]; 2],
             };
             accumulators.wait::<0>();
             if has_used_weights {
                 weights.before().leave();
             }
+            let [most, rest] = inverses;
             if SPLIT {
+                if is_scaled {
+                    sums.scale(most);
+                    if rest != [1.0; 2] {
+                        sums.scale(rest);
+                    }
+                }
                 partners::store_sums(&target, &mut sums, has_product);
             } else {
-                if F16 && has_product {
-                    let [most, rest] = inverses;
+                if is_scaled {
                     accumulators.scale(most);
                     if rest != [1.0; 2] {
                         accumulators.scale(rest);
@@ -393,7 +407,7 @@ macro_rules! tile_kernels {
         ordinary { $($ordinary:ident: $ordinary_columns:literal, $ordinary_slots:literal;)+ }
         everywhere { $($name:ident: $columns:literal, $slots:literal, $split:literal;)+ }
         large { $($large:ident: $large_columns:literal, $large_slots:literal, $large_split:literal;)+ }
-        f16 { $($f16:ident: $f16_columns:literal, $f16_slots:literal, $convert:literal;)+ }
+        f16 { $($f16:ident: $f16_columns:literal, $f16_slots:literal, $f16_split:literal, $convert:literal;)+ }
     ) => {
         $(
             #[cfg(any(cuda_arch = "sm_70", feature = "emulator"))]
@@ -410,7 +424,7 @@ macro_rules! tile_kernels {
             use super::*;
 
             $(tile_kernel!($large, $large_columns, $large_slots, $large_split, false, false, false);)+
-            $(tile_kernel!($f16, $f16_columns, $f16_slots, false, true, $convert, false);)+
+            $(tile_kernel!($f16, $f16_columns, $f16_slots, $f16_split, true, $convert, false);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -452,7 +466,7 @@ macro_rules! tile_kernels {
                 kernel: stringify!($f16),
                 columns: $f16_columns,
                 slots: $f16_slots,
-                split: false,
+                split: $f16_split,
                 f16: true,
                 teams_convert: $convert,
                 ordinary: false,
@@ -475,7 +489,8 @@ pub struct Variant {
     pub split: bool,
     /// Whether they are `f16` numbers. Such a kernel joins no rows.
     pub f16: bool,
-    /// Whether the input is made `f16` by the teams when they load it, 16 channels at a time; otherwise it is packed before.
+    /// Whether the input is made `f16` by the teams when they load it, 16 channels at a time; otherwise it is packed before. If factors are split, a tile is to have one sample then: its inputs have a scale in
+    /// common, and no sample's accuracy is to depend on another one.
     pub teams_convert: bool,
     /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
     pub ordinary: bool,
@@ -492,6 +507,11 @@ impl Variant {
     /// Whether it reads the packed input.
     pub const fn reads_packed(&self) -> bool {
         self.f16 && !self.teams_convert
+    }
+
+    /// Whether factors are sums of two `f16` numbers.
+    pub const fn splits_to_f16(&self) -> bool {
+        self.split && self.f16
     }
 
     /// Whether blocks may be partners, where there are clusters.
@@ -539,20 +559,31 @@ tile_kernels! {
         tile_128x1_f32: 128, 1, true;
     }
     f16 {
-        tile_16x4_f16: 16, 4, false;
-        tile_24x4_f16: 24, 4, false;
-        tile_24x8_f16: 24, 8, false;
-        tile_32x1_f16: 32, 1, false;
-        tile_32x2_f16: 32, 2, false;
-        tile_32x4_f16: 32, 4, false;
-        tile_32x4_f16_raw: 32, 4, true;
-        tile_48x4_f16: 48, 4, false;
-        tile_64x1_f16: 64, 1, false;
-        tile_64x2_f16: 64, 2, false;
-        tile_64x4_f16: 64, 4, false;
-        tile_64x4_f16_raw: 64, 4, true;
-        tile_128x1_f16: 128, 1, false;
-        tile_128x2_f16: 128, 2, false;
-        tile_128x2_f16_raw: 128, 2, true;
+        tile_16x4_f16: 16, 4, false, false;
+        tile_24x4_f16: 24, 4, false, false;
+        tile_24x8_f16: 24, 8, false, false;
+        tile_32x1_f16: 32, 1, false, false;
+        tile_32x2_f16: 32, 2, false, false;
+        tile_32x4_f16: 32, 4, false, false;
+        tile_32x4_f16_raw: 32, 4, false, true;
+        tile_48x4_f16: 48, 4, false, false;
+        tile_64x1_f16: 64, 1, false, false;
+        tile_64x2_f16: 64, 2, false, false;
+        tile_64x4_f16: 64, 4, false, false;
+        tile_64x4_f16_raw: 64, 4, false, true;
+        tile_128x1_f16: 128, 1, false, false;
+        tile_128x2_f16: 128, 2, false, false;
+        tile_128x2_f16_raw: 128, 2, false, true;
+        tile_16x4_f32_f16: 16, 4, true, false;
+        tile_24x4_f32_f16: 24, 4, true, false;
+        tile_24x4_f32_f16_raw: 24, 4, true, true;
+        tile_32x3_f32_f16: 32, 3, true, false;
+        tile_32x3_f32_f16_raw: 32, 3, true, true;
+        tile_48x2_f32_f16: 48, 2, true, false;
+        tile_48x2_f32_f16_raw: 48, 2, true, true;
+        tile_64x2_f32_f16: 64, 2, true, false;
+        tile_64x2_f32_f16_raw: 64, 2, true, true;
+        tile_128x1_f32_f16: 128, 1, true, false;
+        tile_128x1_f32_f16_raw: 128, 1, true, true;
     }
 }

@@ -17,6 +17,8 @@ pub(super) use mma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 #[cfg(cuda_arch = "sm_90a")]
 pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 
+use cuda_std::math;
+
 use super::unrolled::unrolled;
 
 /// Gives this thread the registers that the producers give up: two times what teams have and once what those have is three times 168, with which the block was launched. To ask
@@ -61,21 +63,25 @@ pub(super) struct Sums<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOC
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
     pub(super) const ZERO: Self = Self([[[0.0; 4]; BLOCKS]; SLOTS]);
 
-    /// Adds what the accumulators hold, and empties those.
+    /// Adds what the accumulators hold, times a factor if there is one, and empties those.
     ///
     /// # Safety
     /// All products have been waited for.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>) {
+    pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>, factor: Option<f32>) {
+        let add = |sum: &mut f32, value: f32| match factor {
+            Some(factor) => *sum = math::fma(value, factor, *sum),
+            None => *sum += value,
+        };
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 // SAFETY: the caller's promise.
                 let [a, b, c, d] = unsafe { accumulators.values::<SLOT, BLOCK>() };
                 let sums = &mut self.0[SLOT][BLOCK];
-                sums[0] += a;
-                sums[1] += b;
-                sums[2] += c;
-                sums[3] += d;
+                add(&mut sums[0], a);
+                add(&mut sums[1], b);
+                add(&mut sums[2], c);
+                add(&mut sums[3], d);
             });
         });
         accumulators.empty();
@@ -83,6 +89,20 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
 }
 
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
+    /// Multiplies the sums of either row of a thread by a factor.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) fn scale(&mut self, [first, second]: [f32; 2]) {
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+                let sums = &mut self.0[SLOT][BLOCK];
+                sums[0] *= first;
+                sums[1] *= first;
+                sums[2] *= second;
+                sums[3] *= second;
+            });
+        });
+    }
+
     /// Sets all sums, by slot and block of eight columns.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn set(&mut self, sum: impl Fn(usize, usize) -> [f32; 4]) {

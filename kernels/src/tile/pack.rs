@@ -106,7 +106,7 @@ pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
 pub unsafe fn pack_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     // SAFETY: the caller's promise; all lanes of the warp come here together.
-    let scale = power_of_two(unsafe { scale::of_weight(packed) });
+    let scale = power_of_two(unsafe { scale::of_weight(packed, false) });
     if index < packing.words {
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
@@ -133,6 +133,30 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
             let place = packed.add(2 * (index - within) as usize + within as usize);
             mem::store(place, large);
             mem::store(place.add(packing.slab_words.value() as usize), small);
+        }
+    }
+}
+
+/// Packs weights as sums of two `f16` numbers, two input channels in a word, scaled to what these hold: for each slab one of the large parts, then one of the small parts.
+///
+/// # Safety
+/// As [`pack_f16`](fn@pack_f16), with twice as many words behind the header.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[kernel]
+pub unsafe fn pack_split_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
+    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
+    // SAFETY: the caller's promise; all lanes of the warp come here together.
+    let scale = power_of_two(unsafe { scale::of_weight(packed, true) });
+    if index < packing.words {
+        let (slab, within) = index.divide(packing.slab_words);
+        // SAFETY: the caller's promise, and the index is within the packed weight.
+        unsafe {
+            let parts =
+                [0, 1].map(|channel| split::<0>(weight_at(slab, within, channel, &packing, slabs, weight) * scale));
+            let place = packed.add(WEIGHT_HEADER as usize + 2 * (index - within) as usize + within as usize);
+            mem::store(place.cast(), half::pack(parts.map(|(large, _)| large)));
+            let place = place.add(packing.slab_words.value() as usize);
+            mem::store(place.cast(), half::pack(parts.map(|(_, small)| small)));
         }
     }
 }

@@ -238,6 +238,10 @@ pub struct Tiling {
     pub bare_start: u32,
     /// Whether the grid may begin while its input is being packed.
     pub awaits_input: u32,
+    /// After how many stages partial sums move on, counted from the last one: a power of two.
+    pub promotion_stages: u32,
+    /// Zero.
+    pub padding: u32,
 }
 
 impl Tiling {
@@ -372,7 +376,7 @@ impl Run {
     /// The last run of a stage.
     pub const ENDS_STAGE: u32 = 4;
 
-    /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores.
+    /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores; after the last one of a stage not each time: see [`Tiling::promotion_stages`].
     pub const PROMOTES: u32 = 8;
 
     /// In the kinds of runs that there are: some have an odd number of blocks.

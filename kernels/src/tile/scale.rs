@@ -14,8 +14,19 @@ const ABOVE: i32 = 15;
 /// The largest value of a job or a sample is to be no less than half of this power of two: `f16` has all bits of values from `2^-14` on, and multiples of `2^-24` below.
 const BELOW: i32 = 2;
 
-/// Below which power of two an exponent brings the largest value.
+/// Below which power of two an exponent brings the largest value: others that it is for may be larger.
 const BEST: i32 = 6;
+
+/// The same of values that are split: none is larger, what is cut off of the largest one's large part fits, and the small parts of others have all the bits that there are.
+const BEST_OF_SPLIT: i32 = 16;
+
+/// The largest value of a sample is to be no less than half of this power of two, if values are split.
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+const BELOW_OF_SPLIT: i32 = 12;
+
+/// Values around one, of which none is larger than so many bits above it.
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+const SPLIT_ABOVE_ONE: i32 = 3;
 
 /// Exponents for which the power of two and its inverse are normal numbers.
 const RANGE: (i32, i32) = (-126, 126);
@@ -41,18 +52,28 @@ impl Exponent {
     /// That of values around one, before there were any.
     pub(super) const START: Self = Self { exponent: BEST, is_free: true };
 
-    /// The exponent for values of which the largest finite magnitude has these bits.
+    /// The exponent for values of which the largest finite magnitude has these bits, and which may be `split`.
     #[cfg_attr(gpu, inline(always))]
-    fn of_largest(bits: u32) -> Self {
-        Self { exponent: (BEST - power_above(bits)).clamp(RANGE.0, RANGE.1), is_free: false }
+    pub(super) fn of_largest(bits: u32, split: bool) -> Self {
+        let best = if split { BEST_OF_SPLIT } else { BEST };
+        Self { exponent: (best - power_above(bits)).clamp(RANGE.0, RANGE.1), is_free: false }
+    }
+
+    /// That of values around one, which may be `split`, before there were any.
+    #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) fn of_ones(split: bool) -> Self {
+        if split { Self { exponent: BEST_OF_SPLIT - SPLIT_ABOVE_ONE, is_free: true } } else { Self::START }
     }
 
     /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn of_sample(bits: u32) -> Self {
-        let is_right = bits == 0 || (BELOW..=ABOVE).contains(&(power_above(bits) + BEST));
-        if is_right { Self::START } else { Self::of_largest(bits) }
+    pub(super) fn of_sample(bits: u32, split: bool) -> Self {
+        let of_ones = Self::of_ones(split);
+        let range = if split { BELOW_OF_SPLIT..=BEST_OF_SPLIT } else { BELOW..=ABOVE };
+        let is_right = bits == 0 || range.contains(&(power_above(bits) + of_ones.exponent));
+        if is_right { of_ones } else { Self::of_largest(bits, split) }
     }
 
     /// The exponent that its bits say, without its sign.
@@ -81,7 +102,7 @@ impl Exponent {
         let is_small = self.is_free && largest > 0 && power < BELOW && self.exponent < RANGE.1;
         self.is_free &= largest == 0;
         if power > ABOVE || is_small {
-            *self = Self::of_largest(largest);
+            *self = Self::of_largest(largest, false);
         }
     }
 
@@ -93,7 +114,7 @@ impl Exponent {
 
     /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the second one is one if the first one can be all of it.
     #[cfg_attr(gpu, inline(always))]
-    fn inverse_with(self, other: Self) -> [f32; 2] {
+    pub(super) fn inverse_with(self, other: Self) -> [f32; 2] {
         let exponent = -self.exponent - other.exponent;
         let first = exponent.clamp(RANGE.0, RANGE.1);
         [first, exponent - first].map(|exponent| power_of_two(Self { exponent, is_free: false }))
@@ -140,18 +161,18 @@ impl Scale {
     }
 }
 
-/// The exponent of a weight whose packed form has this header.
+/// The exponent of a weight whose packed form has this header, and which may be `split`.
 ///
 /// # Safety
 /// The header is complete; all lanes of the warp come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn of_weight(header: *const f32) -> Exponent {
+pub(super) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
     const EACH: u32 = WEIGHT_HEADER / 32;
     const { assert!(EACH == 4) };
     // SAFETY: the caller's promise; the header is aligned to 16 bytes, as all packed weights are.
     unsafe {
         let largest = mem::load_readonly(header.cast::<[u32; EACH as usize]>().add(warp::lane_id() as usize));
-        Exponent::of_largest(warp::warp_reduce_max(u32::MAX, largest.into_iter().fold(0, u32::max)))
+        Exponent::of_largest(warp::warp_reduce_max(u32::MAX, largest.into_iter().fold(0, u32::max)), split)
     }
 }
 
@@ -161,7 +182,7 @@ pub(super) unsafe fn of_weight(header: *const f32) -> Exponent {
 /// # Safety
 /// The headers of both operands are complete; all lanes of the warp come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn inverses<const CONVERT: bool>(
+pub(super) unsafe fn inverses<const SPLIT: bool, const CONVERT: bool>(
     t: &Tiling,
     operands: &Operands,
     sample: u32,
@@ -169,7 +190,7 @@ pub(super) unsafe fn inverses<const CONVERT: bool>(
 ) -> [[f32; 2]; 2] {
     // SAFETY: the caller's promise.
     unsafe {
-        let of_weight = of_weight(operands.weight);
+        let of_weight = of_weight(operands.weight, SPLIT);
         let exponent_of = |position: u32| {
             if CONVERT {
                 return exponent;

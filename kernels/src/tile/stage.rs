@@ -59,7 +59,7 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
 /// # Safety
 /// As the kernels; all producers of the block come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINARY: bool>(
+pub(super) unsafe fn produce<const SPLIT: bool, const F16: bool, const CONVERT: bool, const ORDINARY: bool>(
     t: &Tiling,
     operands: &Operands,
     slab_bytes: u32,
@@ -70,7 +70,7 @@ pub(super) unsafe fn produce<const F16: bool, const CONVERT: bool, const ORDINAR
         if !stages_input {
             produce_weights::<F16, ORDINARY>(t, operands, slab_bytes);
         } else if CONVERT {
-            measure::produce_inputs(t, operands);
+            measure::produce_inputs::<SPLIT>(t, operands);
         } else {
             produce_inputs::<ORDINARY>(t, operands);
         }

@@ -45,8 +45,15 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 fn worth(task: &Task) -> bool {
     const MOST_PAIRS: usize = 64;
     let [inputs, outputs] = channels(task);
-    let may_be_faster = task.target.tensor_cores && inputs.saturating_mul(outputs) <= MOST_PAIRS;
-    (may_be_faster || has_few_channels(task)) && task.taps_are_mostly_inside()
+    let are_few = inputs.saturating_mul(outputs) <= MOST_PAIRS || has_few_products(task);
+    (task.target.tensor_cores && are_few || has_few_channels(task)) && task.taps_are_mostly_inside()
+}
+
+/// Whether an output has so few products that tiles are mostly empty, however many output channels there are.
+fn has_few_products(task: &Task) -> bool {
+    const MOST_PRODUCTS: usize = 16;
+    let taps = task.problem.axes().iter().map(|axis| axis.kernel);
+    taps.fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
 }
 
 /// Channels of a group: of the input, and of the output.
@@ -55,15 +62,21 @@ fn channels(task: &Task) -> [usize; 2] {
 }
 
 /// Cycles that a task takes, to be compared with those of tiles; `None` if these kernels are taken whatever tiles take. The limits of channels were measured with usual
-/// layers. So it has to be a clear case if the model is to overrule them.
+/// layers. So it has to be a clear case if the model is to overrule them; of few products it knows enough (`benchmarks/2026-11-26-gpu-single-precision-by-f16.md`).
 fn cycles(task: &Task, layout: &Layout) -> Option<f64> {
     const CLEARLY: f64 = 1.5;
+    const CLEARLY_OF_FEW: f64 = 1.05;
     let is_usual = has_few_channels(task);
     let are_usually_faster = !task.target.tensor_cores || channels(task) == [1, 1] || rows(task) < FEW_ROWS;
     if is_usual && are_usually_faster {
         return None;
     }
-    Some(expected_cycles(task, layout) * if is_usual { 1.0 / CLEARLY } else { CLEARLY })
+    let factor = match (is_usual, has_few_products(task)) {
+        (true, _) => 1.0 / CLEARLY,
+        (false, true) => CLEARLY_OF_FEW,
+        (false, false) => CLEARLY,
+    };
+    Some(expected_cycles(task, layout) * factor)
 }
 
 /// With fewer rows of taps for an output, tiles have never been much faster where there are few channels.

@@ -3,6 +3,9 @@
 //! The scale is a power of two, which the largest values of a stage decide, kept as long as values fit. Teams multiply what they load by the power that they find beside
 //! a stage, and adjust their sums when it is another one than before. Of values that are less than `2^-15` of the largest ones in a tile, `f16` may have fewer bits: they are rounded to a multiple
 //! of less than `2^-24` of these. Infinities and not-a-numbers stay what they are, and decide nothing.
+//!
+//! Values that are split have the best scale for each stage, because sums move on at its end: those from `2^-18` of the largest one in a stage on have all bits, others are rounded to a multiple of
+//! `2^-39` of it.
 
 use cuda_std::{
     hint,
@@ -28,7 +31,7 @@ const MEASURED: u32 = 4;
 /// # Safety
 /// As [`produce`](super::produce); all threads that stage the input come here.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
+pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Operands) {
     let mut inputs = Inputs::new(t, operands);
     let mut measuring = Ring::inputs(t);
     let mut exponent = Exponent::START;
@@ -58,7 +61,12 @@ pub(super) unsafe fn produce_inputs(t: &Tiling, operands: &Operands) {
                 }
                 stage = if stage + 1 < t.stages { stage + 1 } else { 0 };
                 measuring.await_fetched();
-                exponent.adjust(largest(t, &measuring));
+                let largest = largest(t, &measuring);
+                if SPLIT {
+                    exponent = Exponent::of_largest(largest, true);
+                } else {
+                    exponent.adjust(largest);
+                }
                 if producer() == 0 {
                     measuring.exponent().store(exponent.bits());
                 }

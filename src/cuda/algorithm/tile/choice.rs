@@ -277,7 +277,7 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     let positions = region.extents.map(|extent| extent as usize);
     let boxes = boxes(problem, positions, tile::ROWS);
     let mut cuts = Vec::new();
-    let may_be_packed = is_worth_packing(problem) && Input::can_be_packed(problem);
+    let may_be_packed = is_worth_packing(problem) && Input::can_be_packed(problem, task.precision == Precision::F32);
     for variant in variants(task.precision, &task.target).filter(|variant| !variant.reads_packed() || may_be_packed) {
         for ColumnUse { phases: column_phases, halves, close, joined_along } in
             column_uses(variant, problem, phases, region)
@@ -286,7 +286,9 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
             let joined_rows = if joined_along.is_some() { tile::JOINED_ROWS } else { 1 };
             let has_rows = |&axis: &usize| axis == 2 || rows > 1 && positions[axis] > 1;
             for row_axis in (0..3).filter(|axis| joined_along.map_or(has_rows(axis), |joined| joined == *axis)) {
-                for &extents in &boxes {
+                for &extents in
+                    boxes.iter().filter(|extents| extents[0] == 1 || !(variant.split && variant.teams_convert))
+                {
                     let cut = Cut {
                         variant,
                         phases: column_phases,

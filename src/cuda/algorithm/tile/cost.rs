@@ -49,6 +49,9 @@ const PACK_BYTES: f64 = 1500.0;
 /// How much longer kernels that read a packed input take than the model says.
 const PACKED: f64 = 1.1;
 
+/// The same if its factors are split.
+const PACKED_SPLIT: f64 = 1.06;
+
 /// Cycles from the request of an input or a weight to its arrival.
 const FETCH_LATENCY: f64 = 1000.0;
 
@@ -78,6 +81,15 @@ const MEASURE_ISSUE: f64 = 2.5;
 
 /// How much longer kernels take whose teams convert the input: as much as the model may be wrong there.
 const CONVERTED_BY_TEAMS: f64 = 1.09;
+
+/// The same if factors are split.
+const SPLIT_BY_TEAMS: f64 = 1.13;
+
+/// How much longer it takes partners besides, which have few stages each.
+const SPLIT_BY_PARTNERS: f64 = 1.35;
+
+/// The same where phases of few output channels lie close together.
+const SPLIT_CLOSE: f64 = 1.15;
 
 /// How much longer all else takes in TF32 where threads copy the input, which could be copied in boxes.
 const WITHOUT_BOXES: f64 = 1.1;
@@ -344,9 +356,13 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     let factors = if variant.split { 3.0 } else { 1.0 };
     let products = work.slabs * f64::from(layout.cut.rows()) * factors;
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
-    // Twice as many channels are loaded for a product if teams convert them.
-    let loads = work.loads * if variant.teams_convert { 2.0 } else { 1.0 };
-    let instructions = if variant.split || variant.teams_convert { 60.0 } else { 40.0 };
+    // Twice as many words are loaded for a product if teams convert them, or they have two parts.
+    let loads = work.loads * f64::from(layout.cut.block_words() / 8);
+    let instructions = match (variant.split, variant.teams_convert) {
+        (true, true) => 110.0,
+        (false, false) => 40.0,
+        _ => 60.0,
+    };
     Products {
         cores: products * (columns / 2.0 + 1.0).max(LEAST_PRODUCT),
         reads: loads * conflicts + products * columns / 4.0,
@@ -387,7 +403,11 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
         if layout.cut.variant.ordinary { ordinary::memory_bytes(task.target.multiprocessors) } else { MEMORY_BYTES };
     let moved = (input + output) * layout.share() / memory_bytes;
     // What is beyond the first region finds the input packed.
-    let packed = if layout.cut.variant.reads_packed() && is_first { PACKED } else { 1.0 };
+    let packed = match layout.cut.variant {
+        variant if !(variant.reads_packed() && is_first) => 1.0,
+        variant if variant.split => PACKED_SPLIT,
+        _ => PACKED,
+    };
     let beside = if layout.writes_bare_rows { BARE_ROWS } else { 1.0 };
     let computed = (busy.max(moved) + OVERLAP_LOSS * busy.min(moved)) * packed * beside;
     let filled = if layout.fills_first() && !layout.writes_bare_rows && is_first { of_filling(task) } else { 0.0 };
@@ -495,7 +515,13 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let without_boxes = if variant.split { WITHOUT_BOXES_SPLIT } else { WITHOUT_BOXES };
     let joined = if layout.cut.joined_rows > 1 && !variant.split { JOINED_ROWS } else { 1.0 };
     let separate = if has_separate_row_taps(layout) && !variant.split { SEPARATE_ROW_TAPS } else { 1.0 };
-    let converted = if variant.teams_convert { CONVERTED_BY_TEAMS } else { 1.0 };
+    let converted = match (variant.teams_convert, variant.split) {
+        (false, _) => 1.0,
+        (true, false) => CONVERTED_BY_TEAMS,
+        (true, true) if layout.cut.partners > 1 => SPLIT_BY_TEAMS * SPLIT_BY_PARTNERS,
+        (true, true) if layout.cut.close => SPLIT_BY_TEAMS * SPLIT_CLOSE,
+        (true, true) => SPLIT_BY_TEAMS,
+    };
     Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 

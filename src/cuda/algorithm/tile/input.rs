@@ -13,8 +13,10 @@ use crate::{
     },
 };
 
-/// Kernels that pack the input, in order.
-pub(super) const PACKERS: [&str; 2] = ["pack_input", "repack_input"];
+/// Kernels that pack the input, in order; as sums of two numbers if they are to be `split`.
+pub(super) const fn packers(split: bool) -> [&'static str; 2] {
+    if split { ["pack_input_split", "repack_input_split"] } else { ["pack_input", "repack_input"] }
+}
 
 /// Words of rows of a packed input, and of its header, are multiples of this.
 const FOUR: usize = 4;
@@ -39,6 +41,8 @@ pub(super) struct Input {
     pub(super) batch: usize,
     /// Words before the first one.
     pub(super) header: usize,
+    /// Whether it is packed as sums of two numbers: eight words of large parts, eight of small ones.
+    pub(super) is_split: bool,
 }
 
 impl Input {
@@ -46,26 +50,29 @@ impl Input {
     pub(super) fn new(problem: &Problem<3>, variant: &Variant) -> Self {
         let (channels, groups) = (problem.in_channels_per_group(), problem.groups());
         let extents = problem.axes().map(|axis| axis.input);
-        let as_it_is = Self { extents, channels, groups, batch: problem.batch(), header: 0 };
+        let as_it_is = Self { extents, channels, groups, batch: problem.batch(), header: 0, is_split: false };
         if !variant.reads_packed() {
             return as_it_is;
         }
         let [z, y, x] = extents;
         let pairs = channels.div_ceil(2);
-        let packed = Self {
-            extents: [z, y, x.next_multiple_of(FOUR)],
-            channels: if groups > 1 { pairs.next_multiple_of(GROUP_WORDS) } else { pairs },
-            ..as_it_is
+        let words = match variant.split {
+            true => 2 * pairs.next_multiple_of(GROUP_WORDS),
+            false if groups > 1 => pairs.next_multiple_of(GROUP_WORDS),
+            false => pairs,
         };
+        let extents = [z, y, x.next_multiple_of(FOUR)];
+        let packed = Self { extents, channels: words, is_split: variant.split, ..as_it_is };
         Self { header: (packed.batch * (1 + packed.blocks())).next_multiple_of(FOUR), ..packed }
     }
 
-    /// Whether the kernels that pack the input can count what they pack.
-    pub(super) fn can_be_packed(problem: &Problem<3>) -> bool {
+    /// Whether the kernels that pack the input can count what they pack, twice as much if it is to be `split`.
+    pub(super) fn can_be_packed(problem: &Problem<3>, split: bool) -> bool {
         const COUNTED: u128 = 1 << 31;
         let [z, y, x] = problem.axes().map(|axis| axis.input as u128);
         let channels = (problem.in_channels_per_group().div_ceil(2).next_multiple_of(GROUP_WORDS)) as u128;
-        let fours = z * y * x.div_ceil(FOUR as u128) * channels * problem.groups() as u128;
+        let parts = if split { 2 } else { 1 };
+        let fours = parts * z * y * x.div_ceil(FOUR as u128) * channels * problem.groups() as u128;
         fours < COUNTED && (problem.batch() * BLOCKS) as u128 <= COUNTED
     }
 
@@ -103,7 +110,7 @@ impl Input {
         let packing = InputPacking {
             row_fours: divisor(width / FOUR),
             rows: divisor(z * y),
-            pairs: divisor(self.channels),
+            pairs: divisor(if self.is_split { self.channels / 2 } else { self.channels }),
             blocks: divisor(self.blocks()),
             sample: (z * y * x.input * problem.in_channels()) as u64,
             width: x.input as u32,
@@ -114,10 +121,11 @@ impl Input {
             padding: 0,
         };
         let blocks = (self.batch * self.blocks()) as u32;
-        PACKERS.map(|kernel| {
+        let packers = packers(self.is_split);
+        packers.map(|kernel| {
             let arguments = vec![Argument::value(&packing), Argument::Input, PackedInput];
             // The second one looks at what the first has found when that has ended.
-            let beside = kernel == PACKERS[1];
+            let beside = kernel == packers[1];
             Launch { beside, ..Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments) }
         })
     }
@@ -151,6 +159,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_split_has_two_words_for_each_pair_in_whole_blocks() {
+        let variant = VARIANTS.iter().find(|variant| variant.reads_packed() && variant.split).unwrap();
+        let input = Input::new(&problem(3, 37, 1, [5, 6]), variant);
+        assert_eq!((input.extents, input.channels, input.is_split), ([1, 5, 8], 48, true));
+        assert_eq!(Input::new(&problem(3, 34, 2, [5, 6]), variant).channels, 32, "of each group");
+    }
+
+    #[test]
     fn few_blocks_pack_many_samples() {
         let blocks = |batch, extent| packed(&problem(batch, 64, 1, [extent; 2])).blocks();
         assert_eq!(blocks(1, 4), 1);
@@ -160,8 +176,9 @@ mod tests {
 
     #[test]
     fn too_large_a_sample_is_not_packed() {
-        assert!(Input::can_be_packed(&problem(1, 32, 1, [1 << 14; 2])));
-        assert!(!Input::can_be_packed(&problem(1, 512, 1, [1 << 14; 2])));
-        assert!(!Input::can_be_packed(&problem(1 << 22, 32, 1, [1; 2])), "too many blocks");
+        assert!(Input::can_be_packed(&problem(1, 32, 1, [1 << 14; 2]), false));
+        assert!(!Input::can_be_packed(&problem(1, 32, 1, [1 << 14; 2]), true), "two words for each pair");
+        assert!(!Input::can_be_packed(&problem(1, 512, 1, [1 << 14; 2]), false));
+        assert!(!Input::can_be_packed(&problem(1 << 22, 32, 1, [1; 2]), false), "too many blocks");
     }
 }

@@ -186,7 +186,7 @@ impl Cut {
 
     /// Staged words that these are for each position.
     pub(super) fn block_words(&self) -> u32 {
-        if self.variant.teams_convert { 16 } else { 8 }
+        if self.variant.teams_convert || self.variant.splits_to_f16() { 16 } else { 8 }
     }
 
     /// How far the two input channels of a word of the packed weight are apart; eight, if a word has one.
@@ -455,7 +455,7 @@ impl Layout {
             0 => [self.pitch, y, z, samples, channels],
             _ => [self.channel_words, 1, 1, samples, channels],
         };
-        let Input { extents, channels, groups, batch, header } = self.input;
+        let Input { extents, channels, groups, batch, header, .. } = self.input;
         self.in_boxes.then(|| Boxes::of_input(extents, [batch, channels * groups], header, self.merged_axes, boxed))
     }
 
@@ -518,6 +518,13 @@ impl Layout {
     /// Whether partial sums move on after that many products.
     pub(super) fn promotes(&self, products: u32) -> bool {
         products >= PROMOTE_AFTER / 2
+    }
+
+    /// After how many stages of so many products partial sums move on, a power of two: one where each stage has a scale of its own.
+    pub(super) fn promotion_stages(&self, products: u32) -> u32 {
+        let variant = self.cut.variant;
+        let stages = if variant.split && !variant.teams_convert { PROMOTE_AFTER / products.max(1) } else { 1 };
+        1 << stages.max(1).ilog2()
     }
 
     /// Jobs: a pass over a tile of positions and output channels, each.

@@ -48,14 +48,9 @@ pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
     let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
-    let packers = if variants().any(Variant::reads_packed) { &input::PACKERS[..] } else { &[] };
-    variants()
-        .map(|variant| variant.kernel)
-        .chain(pack)
-        .chain(f16)
-        .chain([fill::KERNEL])
-        .chain(packers.iter().copied())
-        .collect()
+    let packed = variants().find(|variant| variant.reads_packed());
+    let packers = packed.into_iter().flat_map(|variant| input::packers(variant.split));
+    variants().map(|variant| variant.kernel).chain(pack).chain(f16).chain([fill::KERNEL]).chain(packers).collect()
 }
 
 pub(super) fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
@@ -89,10 +84,11 @@ fn others(task: &Task) -> Vec<Recipe> {
 /// The kernel that finds the largest values of a weight that is packed as `f16`.
 const WEIGH: &str = "weigh";
 
-/// The kernel that packs the weight for another one: as it is, split in two, as `f16`, or rounded.
+/// The kernel that packs the weight for another one: as it is, split in two, as `f16`, both, or rounded.
 fn pack_kernel(variant: &Variant) -> &'static str {
     match variant {
         Variant { ordinary: true, .. } => "pack",
+        Variant { split: true, f16: true, .. } => "pack_split_f16",
         Variant { split: true, .. } => "pack_split",
         Variant { f16: true, .. } => "pack_f16",
         _ => "pack_tf32",
@@ -263,7 +259,7 @@ mod tests {
         let large = reads_packed(64, [3, 1], 1024);
         assert!(large.len() > 1 && large.iter().all(|(_, reads)| !reads), "{large:?}");
         let many_channels = reads_packed(1024, [2, 2], 28);
-        assert_eq!(many_channels[..2], input::PACKERS.map(|kernel| (kernel, true)), "{many_channels:?}");
+        assert_eq!(many_channels[..2], input::packers(false).map(|kernel| (kernel, true)), "{many_channels:?}");
         assert!(many_channels[2].1);
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Tables {
     pub(super) shared: Shared,
     /// The most slabs of a chunk.
     chunk_slabs: u32,
+    /// The most slabs of a stage that a pass multiplies.
+    pass_slabs: u32,
     /// The kinds of runs, a bit for each.
     run_kinds: u32,
     first_chunk_row: u32,
@@ -72,6 +74,7 @@ struct Builder<'a> {
     runs: Vec<Run>,
     slabs: Vec<Slab>,
     chunk_slabs: u32,
+    pass_slabs: u32,
     stage_chunks: u32,
 }
 
@@ -86,6 +89,7 @@ impl Tables {
             runs: Vec::new(),
             slabs: Vec::new(),
             chunk_slabs: 0,
+            pass_slabs: 0,
             stage_chunks: 0,
         };
         for pass in 0..layout.passes() {
@@ -107,6 +111,7 @@ impl Tables {
             slabs: builder.slabs,
             shared,
             chunk_slabs: builder.chunk_slabs,
+            pass_slabs: builder.pass_slabs,
             run_kinds,
         })
     }
@@ -234,6 +239,8 @@ impl Tables {
             bare_lanes,
             bare_start: self.shared.bare_start,
             awaits_input: awaits_input.into(),
+            promotion_stages: layout.promotion_stages(self.pass_slabs),
+            padding: 0,
         }
     }
 
@@ -280,6 +287,7 @@ impl Builder<'_> {
         let first_slab = self.stage_slabs();
         let boxes = boxes(self.layout, groups);
         self.add_chunks(groups, origin, first_slab, boxes);
+        self.pass_slabs = self.pass_slabs.max(self.stage_slabs() - first_slab);
         let chunks = self.chunks.len() as u32 - first_chunk;
         self.stage_chunks = self.stage_chunks.max(chunks);
         let origin = origin.map(|origin| origin as i32);

@@ -138,6 +138,7 @@ mod tests {
         let lists = [
             include_str!("../../benches/problems.json"),
             include_str!("../../benches/bare_rows.json"),
+            include_str!("../../benches/few_inputs.json"),
             include_str!("../../benches/decoders.json"),
             include_str!("../../benches/few_channels.json"),
             include_str!("../../benches/layers.json"),

@@ -70,12 +70,17 @@ pub fn poisoned<const D: usize>(shape: Shape<D>) -> Tensor<f32, D> {
 }
 
 /// Every test of every engine takes only what the library takes, so any error is a failure; except that the tile algorithm may find no
-/// tile that fits in shared memory, and leave the problem to another one.
+/// tile that fits in shared memory, or too many taps for its tables, and leave the problem to another one.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         #[cfg(feature = "cuda")]
-        if let Error::Cuda(CudaError::Unsupported { reason: Unsupported::NoTile, .. }) = &error {
-            return Self::Unsupported(error.to_string());
+        if let Error::Cuda(CudaError::Unsupported { reason, .. }) = &error {
+            let too_many_taps = "the number of taps and phases";
+            if matches!(reason, Unsupported::NoTile)
+                || matches!(reason, Unsupported::TooLarge { what, .. } if *what == too_many_taps)
+            {
+                return Self::Unsupported(error.to_string());
+            }
         }
         Self::Failed(format!("refused: {error}"))
     }

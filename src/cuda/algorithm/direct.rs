@@ -62,21 +62,24 @@ fn channels(task: &Task) -> [usize; 2] {
 }
 
 /// Cycles that a task takes, to be compared with those of tiles; `None` if these kernels are taken whatever tiles take. The limits of channels were measured with usual
-/// layers. So it has to be a clear case if the model is to overrule them; of few products it knows enough (`benchmarks/2026-11-26-gpu-single-precision-by-f16.md`).
+/// layers. So it has to be a clear case if the model is to overrule them, unless products are few and the layer is small (`benchmarks/2026-11-26-gpu-single-precision-by-f16.md`).
 fn cycles(task: &Task, layout: &Layout) -> Option<f64> {
     const CLEARLY: f64 = 1.5;
-    const CLEARLY_OF_FEW: f64 = 1.05;
+    const CLEARLY_IF_SMALL: f64 = 1.05;
+    const MOST_CYCLES_IF_SMALL: f64 = 16_000.0;
     let is_usual = has_few_channels(task);
     let are_usually_faster = !task.target.tensor_cores || channels(task) == [1, 1] || rows(task) < FEW_ROWS;
     if is_usual && are_usually_faster {
         return None;
     }
-    let factor = match (is_usual, has_few_products(task)) {
+    let expected = expected_cycles(task, layout);
+    let is_small = has_few_products(task) && expected <= MOST_CYCLES_IF_SMALL;
+    let factor = match (is_usual, is_small) {
         (true, _) => 1.0 / CLEARLY,
-        (false, true) => CLEARLY_OF_FEW,
+        (false, true) => CLEARLY_IF_SMALL,
         (false, false) => CLEARLY,
     };
-    Some(expected_cycles(task, layout) * factor)
+    Some(expected * factor)
 }
 
 /// With fewer rows of taps for an output, tiles have never been much faster where there are few channels.

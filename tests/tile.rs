@@ -487,20 +487,21 @@ fn descriptions_of_converted<const D: usize>(layer: &ConvTranspose<D>, input: Sh
 
 #[test]
 fn inputs_that_are_converted() {
-    let mut plans: Vec<_> =
-        converted::pictures().iter().flat_map(|(layer, input)| descriptions_of_converted(layer, *input)).collect();
+    // A GPU runs all of them.
+    let pictures = converted::pictures().into_iter().step_by(2);
+    let mut plans: Vec<_> = pictures.flat_map(|(layer, input)| descriptions_of_converted(&layer, input)).collect();
     let (layer, input) = converted::volume();
     plans.extend(descriptions_of_converted(&layer, input));
     for way in &converted::WAYS {
         let count = plans.iter().filter(|plan| plan.contains(way.words)).count();
-        assert!(count > 4, "{}: {count}", way.words);
+        assert!(count > 1, "{}: {count}", way.words);
     }
 }
 
 /// Whatever the magnitudes, the error is that of the precision, and a weight's do not matter either.
 #[test]
 fn inputs_of_any_magnitude_are_converted() {
-    let (layer, input) = converted::pictures().swap_remove(1);
+    let (layer, input) = converted::pictures().swap_remove(2);
     let mut random = random_tensors();
     let plans = converted::WAYS.each_ref().map(|way| (way, plan_that_converts(&layer, input, way)));
     // A GPU runs all of them.
@@ -529,7 +530,7 @@ fn random_tensors() -> impl FnMut(Shape<2>) -> Tensor<f32, 2> {
 /// Sums are divided by both powers, also where their product is no number.
 #[test]
 fn results_may_be_as_small_as_numbers_are() {
-    let (layer, input) = converted::pictures().swap_remove(1);
+    let (layer, input) = converted::pictures().swap_remove(2);
     let mut random = random_tensors();
     let (mut x, mut w) = (random(input), random(layer.weight_shape()));
     x.as_mut_slice().iter_mut().for_each(|value| *value *= 2f32.powi(-100));
@@ -588,7 +589,7 @@ fn the_largest_input_may_be_anywhere() {
         let input = Shape::batched(1, channels, extent);
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
         let plans = check_converted(&layer, input);
-        for element in (0..channels * extent[0] * extent[1]).step_by(47) {
+        for element in (0..channels * extent[0] * extent[1]).step_by(97) {
             let mut x = Tensor::filled(input, 0.0f32).unwrap();
             x.as_mut_slice()[element] = 2f32.powi(40);
             let exact = oracle::forward(plans[0].problem(), x.as_slice(), w.as_slice(), None);

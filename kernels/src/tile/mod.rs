@@ -22,7 +22,7 @@
 //!
 //! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
 //! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
-//! every now and then. Where TF32 is precise enough, factors are rounded to it; or to `f16` numbers, which have as many bits of fraction and are multiplied twice as fast: then weight and
+//! every now and then. Where TF32 is precise enough, factors are rounded to it. In either precision they may be `f16` numbers instead, which have as many bits of fraction and are multiplied twice as fast: then weight and
 //! input are packed before, two channels in a word (`pack`, `pack_input`), and scaled to what these hold (`scale`); or teams convert the input when they load it, and others `measure` it for that.
 //!
 //! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise

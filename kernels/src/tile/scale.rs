@@ -17,7 +17,7 @@ const BELOW: i32 = 2;
 /// Below which power of two an exponent brings the largest value: others that it is for may be larger.
 const BEST: i32 = 6;
 
-/// The same of values that are split: none is larger, what is cut off of the largest one's large part fits, and the small parts of others have all the bits that there are.
+/// The same of values that are split: none is larger, and large parts are cut off, so that they are numbers. The higher it is, the more of the others' small parts have all their bits.
 const BEST_OF_SPLIT: i32 = 16;
 
 /// The largest value of a sample is to be no less than half of this power of two, if values are split.

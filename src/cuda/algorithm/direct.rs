@@ -255,7 +255,10 @@ fn spread(axis: &Axis, columns: usize, least: usize) -> (u128, u128, u128) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose2d, Precision, Shape, cuda::algorithm::Target};
+    use crate::{
+        ConvTranspose2d, Precision, Shape,
+        cuda::algorithm::{Target, choose},
+    };
 
     /// Four depthwise channels.
     fn layer(kernel: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> ConvTranspose2d {
@@ -306,6 +309,20 @@ mod tests {
             let task = Task::new(problem, precision, Target::EMULATED);
             assert_eq!(has_few_channels(&task), are_few, "{precision}, {inputs} to {outputs}, stride {stride}");
         }
+    }
+
+    #[test]
+    fn small_layers_of_few_products_are_direct_whatever_their_output_channels() {
+        let is_direct = |inputs: usize, outputs: usize, kernel: [usize; 2], extent: usize| {
+            let layer = ConvTranspose2d::builder(inputs, outputs, kernel).build().unwrap();
+            let problem = layer.problem(Shape::batched(1, inputs, [extent; 2])).unwrap().to_compute();
+            let (algorithm, _) =
+                choose(Algorithm::Auto, &Task::new(problem, Precision::Tf32, Target::EMULATED)).unwrap();
+            algorithm == Algorithm::Direct
+        };
+        assert!(is_direct(1, 96, [2, 2], 30));
+        assert!(!is_direct(1, 96, [2, 2], 500), "too large for the model to be sure");
+        assert!(!is_direct(8, 96, [2, 2], 30), "more products than that");
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub(super) const fn packers(split: bool) -> [&'static str; 2] {
 /// Words of rows of a packed input, and of its header, are multiples of this.
 const FOUR: usize = 4;
 
-/// Words of a group of a packed input are multiples of this, if there are several groups: tensor cores multiply so many together, and boxes hold whole multiples.
-const GROUP_WORDS: usize = 8;
+/// Pairs of channels of a group of a packed input are multiples of this, if there are several groups or two parts: tensor cores multiply so many together, and boxes hold whole multiples.
+const GROUP_PAIRS: usize = 8;
 
 /// Blocks that pack the input, if samples are fewer: about as many as run at the same time.
 const BLOCKS: usize = 1024;
@@ -56,13 +56,13 @@ impl Input {
         }
         let [z, y, x] = extents;
         let pairs = channels.div_ceil(2);
-        let words = match variant.split {
-            true => 2 * pairs.next_multiple_of(GROUP_WORDS),
-            false if groups > 1 => pairs.next_multiple_of(GROUP_WORDS),
-            false => pairs,
+        let pairs = if variant.split || groups > 1 { pairs.next_multiple_of(GROUP_PAIRS) } else { pairs };
+        let packed = Self {
+            extents: [z, y, x.next_multiple_of(FOUR)],
+            channels: if variant.split { 2 * pairs } else { pairs },
+            is_split: variant.split,
+            ..as_it_is
         };
-        let extents = [z, y, x.next_multiple_of(FOUR)];
-        let packed = Self { extents, channels: words, is_split: variant.split, ..as_it_is };
         Self { header: (packed.batch * (1 + packed.blocks())).next_multiple_of(FOUR), ..packed }
     }
 
@@ -70,7 +70,7 @@ impl Input {
     pub(super) fn can_be_packed(problem: &Problem<3>, split: bool) -> bool {
         const COUNTED: u128 = 1 << 31;
         let [z, y, x] = problem.axes().map(|axis| axis.input as u128);
-        let channels = (problem.in_channels_per_group().div_ceil(2).next_multiple_of(GROUP_WORDS)) as u128;
+        let channels = (problem.in_channels_per_group().div_ceil(2).next_multiple_of(GROUP_PAIRS)) as u128;
         let parts = if split { 2 } else { 1 };
         let fours = parts * z * y * x.div_ceil(FOUR as u128) * channels * problem.groups() as u128;
         fours < COUNTED && (problem.batch() * BLOCKS) as u128 <= COUNTED

@@ -8,6 +8,7 @@ mod gpu;
 mod leads;
 mod long_lines;
 mod margins;
+mod paired_taps;
 mod stretches;
 
 use std::time::Duration;
@@ -29,28 +30,39 @@ fn devices(test: &str) -> Vec<Device> {
     [device].into_iter().chain(older).collect()
 }
 
-/// Checks every way to compute a layer; by the first device, the descriptions of some of them contain some words.
+/// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them contain some words.
 fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
+    for precision in [Precision::Tf32, Precision::F32] {
+        check_in(devices, precision, layer, input, words);
+    }
+}
+
+/// The same in one precision.
+fn check_in<const D: usize>(
+    devices: &[Device],
+    precision: Precision,
+    layer: &ConvTranspose<D>,
+    input: Shape<D>,
+    words: &str,
+) {
     let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
     let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
     let exact = expected(layer, &x, &w, Some(&bias));
     for (number, device) in devices.iter().enumerate() {
         let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-        for precision in [Precision::Tf32, Precision::F32] {
-            let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-            let device_bias = device.upload_slice(&bias).unwrap();
-            let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
-            let mut plans = Plan::ways(device, layer, input, options.specialised(false)).unwrap();
-            assert!(plans.iter().all(|plan| !plan.is_specialised()));
-            plans.push(Plan::new(device, layer, input, options.compile_within(Duration::MAX)).unwrap());
-            assert!(plans.last().is_some_and(Plan::is_specialised));
-            let described = plans.iter().any(|plan| plan.describe().contains(words));
-            assert!(described || number > 0, "{precision}, {layer:?}");
-            for plan in plans {
-                let output = computed(device, &stream, &plan, &x, &w, &device_bias);
-                let architecture = device.architecture();
-                assert_eq!(output.as_slice(), exact, "{architecture}, {precision}, {}, {layer:?}", plan.describe());
-            }
+        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+        let device_bias = device.upload_slice(&bias).unwrap();
+        let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+        let mut plans = Plan::ways(device, layer, input, options.specialised(false)).unwrap();
+        assert!(plans.iter().all(|plan| !plan.is_specialised()));
+        plans.push(Plan::new(device, layer, input, options.compile_within(Duration::MAX)).unwrap());
+        assert!(plans.last().is_some_and(Plan::is_specialised));
+        let described = plans.iter().any(|plan| plan.describe().contains(words));
+        assert!(described || number > 0, "{precision}, {layer:?}");
+        for plan in plans {
+            let output = computed(device, &stream, &plan, &x, &w, &device_bias);
+            let architecture = device.architecture();
+            assert_eq!(output.as_slice(), exact, "{architecture}, {precision}, {}, {layer:?}", plan.describe());
         }
     }
 }
@@ -286,6 +298,30 @@ fn large_outputs_stored_in_boxes() {
     check(layer(72, [2, 2]).stride([2, 2]).build().unwrap(), Shape::batched(3, 16, [121, 126]));
     // In halves.
     check(layer(72, [1, 4]).stride([1, 2]).padding([0, 1]).build().unwrap(), Shape::batched(3, 16, [67, 474]));
+}
+
+#[test]
+fn taps_that_are_paired() {
+    let devices = devices("taps_that_are_paired");
+    for (layer, input) in paired_taps::pictures() {
+        check_in(&devices, Precision::F32, &layer, input, paired_taps::WORDS);
+    }
+    for (layer, input) in paired_taps::volumes() {
+        check_in(&devices, Precision::F32, &layer, input, paired_taps::WORDS);
+    }
+}
+
+/// Joined rows of a packed input, of which there are fewer kernels.
+#[test]
+fn joined_rows_of_packed_words() {
+    let layer = ConvTranspose::<2>::builder(32, 16, [5, 7]).padding([1, 0]).build().unwrap();
+    check_in(
+        &devices("joined_rows_of_packed_words"),
+        Precision::Tf32,
+        &layer,
+        Shape::batched(2, 32, [13, 40]),
+        "pack_input",
+    );
 }
 
 #[test]

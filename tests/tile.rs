@@ -7,6 +7,7 @@ mod converted;
 mod leads;
 mod long_lines;
 mod margins;
+mod paired_taps;
 mod stretches;
 
 use std::collections::BTreeSet;
@@ -496,6 +497,31 @@ fn inputs_that_are_converted() {
         let count = plans.iter().filter(|plan| plan.contains(way.words)).count();
         assert!(count > 1, "{}: {count}", way.words);
     }
+}
+
+/// Two taps of eight channels are multiplied together, in place of 16 channels of one.
+#[test]
+fn taps_that_are_paired() {
+    let single = &KINDS[1..2];
+    for (layer, input) in paired_taps::pictures() {
+        check_those(single, &layer, input, paired_taps::WORDS);
+    }
+    for (layer, input) in paired_taps::volumes() {
+        check_those(single, &layer, input, paired_taps::WORDS);
+    }
+}
+
+/// Joined rows of a packed input.
+#[test]
+fn joined_rows_of_packed_words() {
+    let layer = ConvTranspose::<2>::builder(32, 16, [5, 7]).padding([1, 0]).build().unwrap();
+    let input = Shape::batched(1, 32, [13, 40]);
+    let plans = EmulatedPlan::ways(&layer, input, options(Precision::Tf32)).unwrap();
+    let is_such =
+        |plan: &&EmulatedPlan<2>| ["_f16", "joined along"].iter().all(|words| plan.describe().contains(words));
+    let those = Vec::from_iter(plans.iter().filter(is_such));
+    assert!(!those.is_empty());
+    those.into_iter().for_each(|plan| check_plan(&layer, plan, input));
 }
 
 /// Whatever the magnitudes, the error is that of the precision, and a weight's do not matter either.

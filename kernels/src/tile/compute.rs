@@ -57,7 +57,7 @@ pub(super) unsafe fn multiply_run<
         }
         macro_rules! joined_products {
             ($neighbours:literal) => {
-                if const { !F16 && may_join_rows(BLOCKS, SLOTS) } {
+                if const { may_join_rows(BLOCKS, SLOTS, SPLIT, F16, CONVERT) } {
                     products!($neighbours, 4, WHOLE)
                 } else {
                     cuda_std::trap()
@@ -87,9 +87,11 @@ pub(super) unsafe fn multiply_run<
     }
 }
 
-/// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too many rows.
-pub(super) const fn may_join_rows(blocks: usize, slots: usize) -> bool {
-    blocks >= 2 && blocks <= 6 && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
+/// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too many rows. Of those that take factors as `f16`, only that of 32 columns and a packed
+/// input gains by them.
+pub(super) const fn may_join_rows(blocks: usize, slots: usize, split: bool, f16: bool, convert: bool) -> bool {
+    let has_use = if f16 { blocks == 4 && !split && !convert } else { blocks >= 2 && blocks <= 6 };
+    has_use && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
 }
 
 /// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what is loaded would stay in too many registers, or it takes longer than it

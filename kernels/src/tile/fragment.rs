@@ -1,5 +1,6 @@
 //! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an `f32` channel, or two channels
-//! as `f16`; or by 16 words that teams make pairs of `f16` of, or that are the large parts of eight such pairs and their small parts.
+//! as `f16`; or by 16 words that teams make pairs of `f16` of, or that are the large parts of eight such pairs and their small parts. The second half of 16 words may be the same eight channels of other
+//! positions: those that another tap takes.
 //!
 //! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`, and of `t + 8` and `t + 12` if there are as many: neighbours, so that one load brings both, where they
 //! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel. Channels that are four
@@ -82,7 +83,7 @@ impl Fragment {
     #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool, are_16: bool) -> Loaded {
         let load = |number: u32| {
-            let place = self.place.wrapping_add(number * 16 * t.channel_words);
+            let place = self.place.wrapping_add(number / 2 * t.second_half + number % 2 * 16 * t.channel_words);
             // SAFETY: the caller's promise.
             unsafe { load_at::<NEIGHBOURS>(place, self.second, aligned) }
         };

@@ -222,7 +222,6 @@ unsafe fn consume<
     unsafe {
         let makes_again = F16 && !(SPLIT && CONVERT);
         let scale = Scale::one(Again::with(if makes_again { zero_of_tables(t, operands.tables) } else { 0 }));
-        let of_weight = if SPLIT && CONVERT { scale::of_weight(operands.weight, true) } else { Exponent::NONE };
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
         let mut round = 0;
@@ -303,7 +302,8 @@ unsafe fn consume<
                     let may_promote = run.flags & Run::ENDS_STAGE == 0 || stages_left & (t.promotion_stages - 1) == 0;
                     if SPLIT && run.flags & Run::PROMOTES != 0 && may_promote {
                         accumulators.wait::<0>();
-                        let [most, rest] = if CONVERT { exponent.inverse_with(of_weight) } else { [1.0; 2] };
+                        let [most, rest] =
+                            if CONVERT { exponent.inverse_with(scale::of_staged_weight()) } else { [1.0; 2] };
                         if CONVERT && rest != 1.0 {
                             accumulators.scale([rest; 2]);
                         }
@@ -320,14 +320,16 @@ unsafe fn consume<
             let target = target(job_of_last_round(t, hint::opaque(round)));
             let is_scaled = F16 && !(SPLIT && CONVERT) && has_product;
             let inverses = match is_scaled {
-                true => scale::inverses::<SPLIT, CONVERT>(t, operands, target.place.sample, exponent),
+                true if CONVERT => [exponent.inverse_with(scale::of_staged_weight()); 2],
+                true => scale::inverses::<SPLIT>(t, operands, target.place.sample),
                 false => [[1.0; 2]; 2],
             };
             accumulators.wait::<0>();
             if has_used_weights {
                 weights.before().leave();
             }
-            let [most, rest] = inverses;
+            let [[a, b], [c, d]] = inverses;
+            let [most, rest] = [[a, c], [b, d]];
             if SPLIT {
                 if is_scaled {
                     sums.scale(most);
@@ -501,7 +503,8 @@ pub struct Variant {
 impl Variant {
     /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
-        !self.ordinary && !self.f16 && may_join_rows(self.columns as usize / 8, self.slots as usize)
+        let blocks = self.columns as usize / 8;
+        !self.ordinary && may_join_rows(blocks, self.slots as usize, self.split, self.f16, self.teams_convert)
     }
 
     /// Whether it reads the packed input.

@@ -1,6 +1,6 @@
 //! Pack: brings the weight into the form in which the tile kernels stage it, one thread per packed word.
 //!
-//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are neighbours or four apart, by the output channels of a tile. Within it, eight output
+//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are neighbours or four apart, by the output channels of a tile. Or it is that of two, with eight channels each. Within it, eight output
 //! channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what `wgmma` calls a K-major operand
 //! without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs follow one another in the order in which
 //! blocks stage them: `[group][tile of channels][stage][slab]`. Where phases share the columns, blocks of eight columns belong to them in
@@ -28,6 +28,9 @@ pub const WEIGHING_THREADS: u32 = 256;
 
 /// Words of eight input channels by eight output channels.
 const BLOCK_WORDS: u32 = 64;
+
+/// Input channels of half a slab, if it has 16.
+const HALF: u32 = 8;
 
 /// Packs weights as they are, for ordinary cores.
 ///
@@ -195,14 +198,17 @@ unsafe fn weight_at(
     let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
     let (pair, distance) = (word / 32 * 4 + word % 4, packing.pair_distance);
     let first = (pair & (distance - 1)) + (pair >> distance.trailing_zeros()) * 2 * distance;
-    let in_channel = stage * packing.stage_channels + entry.channel + first + distance * channel;
+    let number = first + distance * channel;
+    let half = if number < HALF { 0 } else { 1 };
+    let tap = entry.taps[half];
+    let in_channel = stage * packing.stage_channels + entry.channels[half] + number % HALF;
     let out_channel = tile * packing.tile_channels + tile_channel;
-    let exists = entry.tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
+    let exists = tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
     if !exists || in_channel >= packing.in_per_group || out_channel >= packing.out_per_group {
         return 0.0;
     }
     let row = (group as u64 * packing.in_per_group as u64 + in_channel as u64) * packing.out_per_group as u64;
-    let element = (row + out_channel as u64) * packing.taps as u64 + entry.tap as u64;
+    let element = (row + out_channel as u64) * packing.taps as u64 + tap as u64;
     // SAFETY: both channels are within the group, the tap within the kernel.
     unsafe { mem::load_readonly(weight.add(element as usize)) }
 }

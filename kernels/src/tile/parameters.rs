@@ -240,8 +240,8 @@ pub struct Tiling {
     pub awaits_input: u32,
     /// After how many stages partial sums move on, counted from the last one: a power of two.
     pub promotion_stages: u32,
-    /// Zero.
-    pub padding: u32,
+    /// From the first eight words of a fragment of 16 to the others, in bytes: they are those of the next channels, or of another tap.
+    pub second_half: u32,
 }
 
 impl Tiling {
@@ -438,16 +438,15 @@ pub struct Packing {
     pub words: u32,
 }
 
-/// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output channels of the tile.
+/// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output channels of the tile. One of 16 channels has two halves: they follow each other, or
+/// are the same eight channels for two kernel elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Slab {
-    /// The kernel element, or [`Slab::NO_TAP`].
-    pub tap: u32,
-    /// The first input channel within its stage.
-    pub channel: u32,
-    /// Zero.
-    pub padding: [u32; 2],
+    /// The kernel element of either half, or [`Slab::NO_TAP`].
+    pub taps: [u32; 2],
+    /// The first input channel of either half within its stage.
+    pub channels: [u32; 2],
 }
 
 impl Slab {

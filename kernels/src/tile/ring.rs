@@ -24,8 +24,11 @@ const FETCHED: u32 = FIRST_WEIGHTS + 1;
 /// Where in shared memory the exponents of the inputs are, in bytes: behind the barriers.
 const EXPONENTS_START: u32 = (FETCHED + MOST_RING_SLOTS) * 8;
 
+/// Where the exponent of the weight is.
+const WEIGHT_EXPONENT: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
+
 /// Where the largest values are that the warps found which measure, four words for each slot.
-const LARGEST_START: u32 = EXPONENTS_START + MOST_RING_SLOTS * 4;
+const LARGEST_START: u32 = WEIGHT_EXPONENT + 4;
 
 /// Bytes of shared memory that all of this takes, at its beginning.
 pub const CONTROL_BYTES: u32 = LARGEST_START + MOST_RING_SLOTS * 4 * 4;
@@ -247,4 +250,10 @@ unsafe fn arrive_as_warp(barrier: Mbarrier) {
 #[cfg_attr(gpu, inline(always))]
 fn barrier(number: u32) -> Mbarrier {
     Mbarrier::at(dynamic_shared_mem::<u64>().add(number))
+}
+
+/// Where the exponent of the weight is, which those leave there who measure, before any stage is full.
+#[cfg_attr(gpu, inline(always))]
+pub(super) fn weight_exponent() -> SharedPtr<u32> {
+    dynamic_shared_mem::<u32>().add(WEIGHT_EXPONENT / 4)
 }

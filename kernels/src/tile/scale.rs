@@ -5,7 +5,10 @@
 
 use cuda_std::{mem, warp};
 
-use super::{fragment::position, pack::WEIGHT_HEADER, parameters::Tiling, rounding::Again, stage::Operands};
+use super::{
+    fragment::position, pack::WEIGHT_HEADER, parameters::Tiling, ring::weight_exponent, rounding::Again,
+    stage::Operands,
+};
 use crate::index::Index;
 
 /// Values below this power of two are small enough: `f16` holds those below `2^16`, less half a unit in the last place.
@@ -176,33 +179,30 @@ pub(super) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
     }
 }
 
-/// By what a thread multiplies the sums of its two positions, one after the other: of a packed input, in a tile whose first sample is given; or of one that was converted with that
-/// exponent.
+/// By what a thread multiplies the sums of its two positions, of a packed input, in a tile whose first sample is given.
 ///
 /// # Safety
 /// The headers of both operands are complete; all lanes of the warp come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn inverses<const SPLIT: bool, const CONVERT: bool>(
-    t: &Tiling,
-    operands: &Operands,
-    sample: u32,
-    exponent: Exponent,
-) -> [[f32; 2]; 2] {
+pub(super) unsafe fn inverses<const SPLIT: bool>(t: &Tiling, operands: &Operands, sample: u32) -> [[f32; 2]; 2] {
     // SAFETY: the caller's promise.
-    unsafe {
-        let of_weight = of_weight(operands.weight, SPLIT);
-        let exponent_of = |position: u32| {
-            if CONVERT {
-                return exponent;
-            }
-            let sample = sample + if t.tile[0] > 1 { sample_of(t, position) } else { 0 };
-            let bits = mem::load_readonly(operands.header.cast::<u32>().wrapping_add(sample.min(t.batch - 1) as usize));
-            Exponent::from_bits(bits)
-        };
-        let [[a, b], [c, d]] =
-            [position(), position() + 1].map(|position| exponent_of(position).inverse_with(of_weight));
-        [[a, c], [b, d]]
-    }
+    let of_weight = unsafe { of_weight(operands.weight, SPLIT) };
+    [position(), position() + 1].map(|position| {
+        let sample = sample + if t.tile[0] > 1 { sample_of(t, position) } else { 0 };
+        let header = operands.header.cast::<u32>().wrapping_add(sample.min(t.batch - 1) as usize);
+        // SAFETY: the caller's promise: there is such a sample.
+        Exponent::from_bits(unsafe { mem::load_readonly(header) }).inverse_with(of_weight)
+    })
+}
+
+/// The exponent of the weight, where teams convert the input.
+///
+/// # Safety
+/// A stage of the input is full.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn of_staged_weight() -> Exponent {
+    // SAFETY: the caller's promise: it has been left there before.
+    Exponent::from_bits(unsafe { weight_exponent().load() })
 }
 
 /// The sample of a tile that one of its positions is in.

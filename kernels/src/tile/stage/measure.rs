@@ -15,7 +15,13 @@ use cuda_std::{
 };
 
 use super::{INPUT_PRODUCERS, Inputs, Operands, await_first_weights, comes_in_boxes, producer};
-use crate::tile::{largest::finite, parameters::Tiling, ring::Ring, scale::Exponent, unrolled::unrolled};
+use crate::tile::{
+    largest::finite,
+    parameters::Tiling,
+    ring::{Ring, weight_exponent},
+    scale::{self, Exponent},
+    unrolled::unrolled,
+};
 
 /// Warps that measure: all that stage the input.
 const WARPS: u32 = INPUT_PRODUCERS / 32;
@@ -40,6 +46,7 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
     let (mut under_way, mut stage) = (0, 0);
     // SAFETY: the caller's promise. A slot is filled when the teams have left it, and measured when it is complete.
     unsafe {
+        leave_weight_exponent::<SPLIT>(operands);
         if !comes_in_boxes(t, operands) {
             clear_padding(t);
             sync();
@@ -73,6 +80,23 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
                 measuring.fill();
                 measuring.advance();
                 under_way -= 1;
+            }
+        }
+    }
+}
+
+/// Leaves the exponent of the weight for the teams, who would wait for it at the end of each job. One warp does, and not that which starts to copy boxes.
+///
+/// # Safety
+/// The weight is packed; all lanes of a warp come here together.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn leave_weight_exponent<const SPLIT: bool>(operands: &Operands) {
+    if producer() / 32 == WARPS - 1 {
+        // SAFETY: the caller's promise; the word is this lane's until a stage is full.
+        unsafe {
+            let exponent = scale::of_weight(operands.weight, SPLIT);
+            if warp::lane_id() == 0 {
+                weight_exponent().store(exponent.bits());
             }
         }
     }

@@ -70,17 +70,19 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, or neither, whose rows are joined, or lie apart, with long lines, with bare rows written by producers, or without, with a lead, or without one,
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, perhaps of two taps at a time, or neither, whose rows are joined, also of a packed input, or lie apart, with long lines, with bare rows written by producers, or without, with a lead, or without one,
 /// if none of these is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 10] = [
+    let kinds: [fn(&Layout) -> bool; 12] = [
         |layout| layout.writes_bare_rows,
         |layout| !layout.writes_bare_rows,
         |layout| layout.cut.variant.reads_packed(),
         |layout| layout.cut.variant.teams_convert,
+        |layout| layout.cut.taps_paired_along.is_some(),
         |layout| !layout.cut.variant.f16,
         |layout| layout.cut.joined_rows > 1,
+        |layout| layout.cut.joined_rows > 1 && layout.cut.variant.f16,
         |layout| layout.cut.has_rows_apart(),
         |layout| layout.line_slots > 1,
         |layout| layout.region.lead != [0; 3],
@@ -145,7 +147,7 @@ fn layouts(task: &Task, region: Region, fills_first: bool) -> Vec<Candidate> {
         let phases = if joined_rows > 1 { joined.entry(row_axis).or_insert_with(join) } else { &phases };
         let groups = groups.of(problem, phases, &cut);
         let layout = Layout::new(problem, phases, &groups, region, cut)?;
-        let is_worth_it = halves_differ(&layout) && is_worth_converting(&layout);
+        let is_worth_it = halves_differ(&layout) && is_worth_converting(&layout) && layout.can_pair_taps();
         is_worth_it.then(|| Some((cost(task, &layout, 1.0)?, Box::new(layout)))).flatten()
     };
     let candidates = cuts(task, &phases, &region).into_par_iter().map_init(nothing, layout);
@@ -296,13 +298,16 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
                         close,
                         row_axis,
                         one_behind_the_other: row_axis == 2,
+                        taps_paired_along: None,
                         joined_rows,
                         extents,
                         stage_blocks: 1,
                         partners: 1,
                         large_tiles: task.target.large_tiles,
                     };
-                    let cuts_of_region = with_slots(problem, cut).flat_map(|cut| with_partners(task, *region, cut));
+                    let cuts_of_region = with_slots(problem, cut)
+                        .flat_map(|cut| with_pairs(problem, cut))
+                        .flat_map(|cut| with_partners(task, *region, cut));
                     cuts.extend(cuts_of_region.flat_map(|cut| with_stages(task, cut)));
                 }
             }
@@ -318,6 +323,16 @@ fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     let apart = Cut { one_behind_the_other: true, ..cut };
     let may_be_apart = are_as_far && cut.row_axis < 2 && cut.joined_rows == 1;
     [cut].into_iter().chain(may_be_apart.then_some(apart))
+}
+
+/// A cut whose runs take 16 channels of one tap; and eight of two, where that may leave out zeros, in single precision: in TF32, eight channels of one tap are no more than what is multiplied
+/// together anyway, and teams need not convert them.
+fn with_pairs(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
+    let channels = problem.in_channels_per_group() % 16;
+    let Variant { teams_convert, split, .. } = *cut.variant;
+    let may_pair = teams_convert && split && (1..=8).contains(&channels) && cut.joined_rows == 1;
+    let axes = (0..2).filter(move |&axis| may_pair && problem.axes()[axis].kernel > 1);
+    [None].into_iter().chain(axes.map(Some)).map(move |taps_paired_along| Cut { taps_paired_along, ..cut })
 }
 
 /// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can

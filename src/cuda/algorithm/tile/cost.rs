@@ -357,7 +357,7 @@ fn products(layout: &Layout, work: &Work, conflicts: f64) -> Products {
     let products = work.slabs * f64::from(layout.cut.rows()) * factors;
     let batches = if variant.split { work.batches * 1.5 } else { work.batches };
     // Twice as many words are loaded for a product if teams convert them, or they have two parts.
-    let loads = work.loads * f64::from(layout.cut.block_words() / 8);
+    let loads = work.loads * f64::from(layout.cut.fragment_words() / 8);
     let instructions = match (variant.split, variant.teams_convert) {
         (true, true) => 110.0,
         (false, false) => 40.0,

@@ -76,6 +76,8 @@ pub(super) struct Cut {
     /// Whether slots are boxes one behind the other along that axis, as they always are along x, so that an input row serves several slots where taps are as
     /// far apart as a box is long. Otherwise they are neighbouring rows.
     pub(super) one_behind_the_other: bool,
+    /// The axis, z or y, along which runs take two taps of eight channels in place of 16 channels of one, if they do: where groups have so few.
+    pub(super) taps_paired_along: Option<usize>,
     /// Neighbouring positions along that axis, z or y, whose rows share the columns as phases do, for few output channels: one, or more.
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
@@ -181,11 +183,16 @@ struct Found {
 impl Cut {
     /// Input channels that are multiplied together.
     pub(super) fn block_channels(&self) -> u32 {
-        if self.variant.f16 { 16 } else { 8 }
+        if self.variant.f16 && self.taps_paired_along.is_none() { 16 } else { 8 }
     }
 
     /// Staged words that these are for each position.
     pub(super) fn block_words(&self) -> u32 {
+        if self.taps_paired_along.is_some() { 8 } else { self.fragment_words() }
+    }
+
+    /// Words of a fragment, of one position, or of two if taps are paired.
+    pub(super) fn fragment_words(&self) -> u32 {
         if self.variant.teams_convert || self.variant.splits_to_f16() { 16 } else { 8 }
     }
 
@@ -533,14 +540,38 @@ impl Layout {
         tiles * u64::from(self.channel_tiles) * self.passes() as u64 * groups as u64
     }
 
+    /// Words from one staged position along an axis to the next.
+    fn axis_words(&self, axis: usize) -> u32 {
+        match axis {
+            0 => self.halo[1] * self.pitch,
+            1 => self.pitch,
+            _ => 1,
+        }
+    }
+
     /// Words from one row of fragments to the next.
     pub(super) fn row_words(&self) -> u32 {
-        self.cut.row_distance()
-            * match self.cut.row_axis {
-                0 => self.halo[1] * self.pitch,
-                1 => self.pitch,
-                _ => 1,
-            }
+        self.cut.row_distance() * self.axis_words(self.cut.row_axis)
+    }
+
+    /// Words from the first half of a fragment of 16 to the second one: eight channels, or from one of paired taps to the other.
+    pub(super) fn half_fragment_words(&self) -> u32 {
+        match self.cut.taps_paired_along {
+            Some(axis) => self.paired_taps_distance(axis).unwrap_or(0) * self.axis_words(axis),
+            None => 8 * self.channel_words,
+        }
+    }
+
+    /// How many positions paired taps lie apart, which all groups of their axis have two of at least; `None` if they have not.
+    fn paired_taps_distance(&self, axis: usize) -> Option<u32> {
+        let mut groups = self.groups[axis].iter().filter(|group| group.taps > 0);
+        let distance = groups.clone().next()?.step;
+        groups.all(|group| group.taps > 1 && group.step == distance).then_some(distance as u32)
+    }
+
+    /// Whether runs can take two taps of eight channels, if they are to.
+    pub(super) fn can_pair_taps(&self) -> bool {
+        self.cut.taps_paired_along.is_none_or(|axis| self.paired_taps_distance(axis).is_some())
     }
 
     /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
@@ -930,6 +961,9 @@ impl fmt::Display for Layout {
             write!(f, " close together")?;
         }
         write!(f, ", {} channels at a time", self.cut.stage_channels())?;
+        if let Some(axis) = self.cut.taps_paired_along {
+            write!(f, ", two taps along {}", ["z", "y"][axis])?;
+        }
         if self.line_slots > 1 {
             write!(f, ", in long lines")?;
         }
@@ -1048,6 +1082,7 @@ mod tests {
             close: false,
             row_axis: 0,
             one_behind_the_other: false,
+            taps_paired_along: None,
             joined_rows: 1,
             extents,
             stage_blocks: 1,

@@ -41,7 +41,7 @@ pub(super) struct Tables {
 struct Box {
     /// Blocks of channels.
     blocks: Range<u32>,
-    /// Along z, y and x.
+    /// Along z, y and x; pairs of taps along the axis where these are paired.
     taps: [Range<usize>; 3],
     /// How the slots are halved, if they are: an index of [`HALVES`].
     halved: Option<usize>,
@@ -240,7 +240,7 @@ impl Tables {
             bare_start: self.shared.bare_start,
             awaits_input: awaits_input.into(),
             promotion_stages: layout.promotion_stages(self.pass_slabs),
-            padding: 0,
+            second_half: 4 * layout.half_fragment_words(),
         }
     }
 
@@ -391,7 +391,10 @@ impl Builder<'_> {
     fn add_run(&mut self, groups: [&Group; 3], origin: [i64; 3], taps: &Box, staged: u32) {
         let layout = self.layout;
         let row_axis = layout.cut.row_axis;
-        let shift = |axis: usize, tap: usize| groups[axis].first + (tap * groups[axis].step) as i64 - origin[axis];
+        let shift = |axis: usize, tap: usize| {
+            let tap = if layout.cut.taps_paired_along == Some(axis) { first_of_pair(groups[axis], tap) } else { tap };
+            groups[axis].first + (tap * groups[axis].step) as i64 - origin[axis]
+        };
         let [z, y, x] = [0, 1, 2].map(|axis| shift(axis, taps.taps[axis].start));
         let word = ((z * i64::from(layout.halo[1])) + y) * i64::from(layout.pitch) + x;
         let block_words = i64::from(taps.blocks.start * layout.cut.block_words() * layout.channel_words);
@@ -407,7 +410,7 @@ impl Builder<'_> {
                 for half in taps.takers(neighbour) {
                     for tap_z in taps.taps[0].clone() {
                         for tap_y in taps.taps[1].clone() {
-                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, layout.cut.block_channels() * block);
+                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, block);
                         }
                     }
                 }
@@ -415,13 +418,20 @@ impl Builder<'_> {
         }
     }
 
-    /// A slab: for each of the phases that share the columns in a half, the kernel element by which it uses some input position.
-    fn add_slab(&mut self, groups: [&Group; 3], shifts: [usize; 3], half: usize, channel: u32) {
-        let [z, y, x] = self.layout.cut.phases.map(|phases| phases as usize);
+    /// A slab of a block of channels: for each of the phases that share the columns in a half, the kernel element by which it uses some input position, or two of them.
+    fn add_slab(&mut self, groups: [&Group; 3], taps: [usize; 3], half: usize, block: u32) {
+        let cut = &self.layout.cut;
+        let channel = cut.block_channels() * block;
+        let halves = match cut.taps_paired_along {
+            None => [(Some(taps), channel), (Some(taps), channel + 8)],
+            Some(axis) => pair(groups[axis], taps[axis]).map(|tap| (tap.map(|tap| with(taps, axis, tap)), channel)),
+        };
+        let [z, y, x] = cut.phases.map(|phases| phases as usize);
         for number in 0..z * y * x {
             let columns = [number / (y * x), number / x % y, half * x + number % x];
-            let tap = self.kernel_element(groups, shifts, columns).unwrap_or(Slab::NO_TAP);
-            self.slabs.push(Slab { tap, channel, padding: [0; 2] });
+            let element = |shifts| self.kernel_element(groups, shifts, columns);
+            let taps = halves.map(|(shifts, _)| shifts.and_then(element).unwrap_or(Slab::NO_TAP));
+            self.slabs.push(Slab { taps, channels: halves.map(|(_, channel)| channel) });
         }
     }
 
@@ -436,6 +446,23 @@ impl Builder<'_> {
         }
         Some(element as u32)
     }
+}
+
+/// The first of the two taps of a pair of a group, whose input positions are neighbours. Of an odd number, the last pair has the last two, one of which the pair before has multiplied.
+fn first_of_pair(group: &Group, pair: usize) -> usize {
+    (2 * pair).min(group.taps - 2)
+}
+
+/// The taps of a pair that it multiplies.
+fn pair(group: &Group, pair: usize) -> [Option<usize>; 2] {
+    let first = first_of_pair(group, pair);
+    [(first == 2 * pair).then_some(first), Some(first + 1)]
+}
+
+/// Some taps, but another one along an axis.
+fn with(mut taps: [usize; 3], axis: usize, tap: usize) -> [usize; 3] {
+    taps[axis] = tap;
+    taps
 }
 
 /// The bits for the kind of a run, and for whether it is aligned, and has an odd number of blocks.
@@ -488,10 +515,12 @@ fn run_blocks(layout: &Layout, slabs: u32) -> u32 {
     (layout.chunk_slabs() / slabs.max(1)).clamp(1, layout.cut.stage_blocks)
 }
 
-/// The taps of a group as runs take them along an axis.
+/// The taps of a group as runs take them along an axis; pairs, one by one, where they are paired.
 pub(super) fn ranges(layout: &Layout, axis: usize, group: &Group) -> Vec<Range<usize>> {
     let row_taps = row_taps(layout);
-    if axis == 2 && layout.has_pairs() && group.step == 1 {
+    if layout.cut.taps_paired_along == Some(axis) {
+        together(group.taps.div_ceil(2), 1)
+    } else if axis == 2 && layout.has_pairs() && group.step == 1 {
         let most = (layout.run_slabs() / row_taps / layout.cut.halves).clamp(1, MOST_NEIGHBOURS) as usize;
         neighbours(group.taps, begins_even(layout, group), most)
     } else if axis == layout.cut.row_axis && group.step == layout.cut.distance_of_row_taps() as usize {

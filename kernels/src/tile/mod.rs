@@ -222,6 +222,8 @@ unsafe fn consume<
     unsafe {
         let makes_again = F16 && !(SPLIT && CONVERT);
         let scale = Scale::one(Again::with(if makes_again { zero_of_tables(t, operands.tables) } else { 0 }));
+        // Needed at the end of each stage, unlike where factors are whole.
+        let of_weight = if SPLIT && CONVERT { scale::of_weight(operands.weight, true) } else { Exponent::NONE };
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
         let mut round = 0;
@@ -302,8 +304,7 @@ unsafe fn consume<
                     let may_promote = run.flags & Run::ENDS_STAGE == 0 || stages_left & (t.promotion_stages - 1) == 0;
                     if SPLIT && run.flags & Run::PROMOTES != 0 && may_promote {
                         accumulators.wait::<0>();
-                        let [most, rest] =
-                            if CONVERT { exponent.inverse_with(scale::of_staged_weight()) } else { [1.0; 2] };
+                        let [most, rest] = if CONVERT { exponent.inverse_with(of_weight) } else { [1.0; 2] };
                         if CONVERT && rest != 1.0 {
                             accumulators.scale([rest; 2]);
                         }

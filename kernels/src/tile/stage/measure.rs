@@ -46,7 +46,9 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
     let (mut under_way, mut stage) = (0, 0);
     // SAFETY: the caller's promise. A slot is filled when the teams have left it, and measured when it is complete.
     unsafe {
-        leave_weight_exponent::<SPLIT>(operands);
+        if !SPLIT {
+            leave_weight_exponent(operands);
+        }
         if !comes_in_boxes(t, operands) {
             clear_padding(t);
             sync();
@@ -90,11 +92,11 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
 /// # Safety
 /// The weight is packed; all lanes of a warp come here together.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn leave_weight_exponent<const SPLIT: bool>(operands: &Operands) {
+unsafe fn leave_weight_exponent(operands: &Operands) {
     if producer() / 32 == WARPS - 1 {
         // SAFETY: the caller's promise; the word is this lane's until a stage is full.
         unsafe {
-            let exponent = scale::of_weight(operands.weight, SPLIT);
+            let exponent = scale::of_weight(operands.weight, false);
             if warp::lane_id() == 0 {
                 weight_exponent().store(exponent.bits());
             }

@@ -198,12 +198,11 @@ pub(super) unsafe fn inverses<const SPLIT: bool>(t: &Tiling, operands: &Operands
 /// The exponent of the weight, where teams convert the input and do not split it.
 ///
 /// # Safety
-/// A stage of the input is full; all lanes of the warp come here together.
+/// A stage of the input is full.
 #[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn of_staged_weight() -> Exponent {
-    // SAFETY: the caller's promise: it has been left there before. It goes through a shuffle so that the compiler sees that it is the same for all lanes: whatever depends on it, and all that follows a
-    // branch by it, may be in uniform registers then.
-    Exponent::from_bits(unsafe { warp::warp_shuffle_idx(u32::MAX, weight_exponent().load(), 0) })
+    // SAFETY: the caller's promise: it has been left there before.
+    Exponent::from_bits(unsafe { weight_exponent().load() })
 }
 
 /// The sample of a tile that one of its positions is in.

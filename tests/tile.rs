@@ -299,22 +299,22 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
         check_those(&KINDS, &layer, input, "in long lines");
     }
-    check_each_of_those(long_lines::of_images(), "in long lines");
-    check_each_of_those(long_lines::of_volumes(), "in long lines");
+    check_each_of_those(&KINDS[..2], long_lines::of_images(), "in long lines");
+    check_each_of_those(&KINDS[..2], long_lines::of_volumes(), "in long lines");
 }
 
 /// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.
 #[test]
 fn producers_write_bare_rows() {
-    check_each_of_those(bare::of_images(), "bare rows by producers");
-    check_each_of_those(bare::of_volumes(), "bare rows by producers");
+    check_each_of_those(&KINDS[..2], bare::of_images(), "bare rows by producers");
+    check_each_of_those(&KINDS[..2], bare::of_volumes(), "bare rows by producers");
 }
 
 /// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
 #[test]
 fn lines_have_biases_beside_them() {
-    check_each_of_those(margins::of_images(), "with margins");
-    check_each_of_those(margins::of_volumes(), "with margins");
+    check_each_of_those(&KINDS[..2], margins::of_images(), "with margins");
+    check_each_of_those(&KINDS[..2], margins::of_volumes(), "with margins");
     let (layer, input) = margins::of_neighbours();
     check(&layer, input);
 }
@@ -340,10 +340,14 @@ fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
     }
 }
 
-/// The same for each of some layers, for the kinds of kernels on tensor cores.
-fn check_each_of_those<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>, words: &str) {
+/// The same for each of some layers.
+fn check_each_of_those<const D: usize>(
+    kinds: &[(&str, Precision)],
+    layers: Vec<(ConvTranspose<D>, Shape<D>)>,
+    words: &str,
+) {
     for (layer, input) in layers {
-        check_those(&KINDS[..2], &layer, input, words);
+        check_those(kinds, &layer, input, words);
     }
 }
 
@@ -503,12 +507,8 @@ fn inputs_that_are_converted() {
 #[test]
 fn taps_that_are_paired() {
     let single = &KINDS[1..2];
-    for (layer, input) in paired_taps::pictures() {
-        check_those(single, &layer, input, paired_taps::WORDS);
-    }
-    for (layer, input) in paired_taps::volumes() {
-        check_those(single, &layer, input, paired_taps::WORDS);
-    }
+    check_each_of_those(single, paired_taps::pictures(), paired_taps::WORDS);
+    check_each_of_those(single, paired_taps::volumes(), paired_taps::WORDS);
 }
 
 /// Joined rows of a packed input.

@@ -5,6 +5,7 @@
 mod bare;
 mod converted;
 mod gpu;
+mod in_turn;
 mod leads;
 mod long_lines;
 mod margins;
@@ -308,6 +309,15 @@ fn taps_that_are_paired() {
     }
     for (layer, input) in paired_taps::volumes() {
         check_in(&[Precision::F32], &devices, &layer, input, paired_taps::WORDS);
+    }
+}
+
+/// One team stores, and then the other one.
+#[test]
+fn teams_store_in_turn() {
+    let devices = devices("teams_store_in_turn");
+    for (layer, input) in in_turn::of_signals() {
+        check_in(&[Precision::Tf32], &devices, &layer, input, in_turn::WORDS);
     }
 }
 

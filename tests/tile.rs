@@ -4,6 +4,7 @@
 
 mod bare;
 mod converted;
+mod in_turn;
 mod leads;
 mod long_lines;
 mod margins;
@@ -509,6 +510,16 @@ fn taps_that_are_paired() {
     let single = &KINDS[1..2];
     check_each_of_those(single, paired_taps::pictures(), paired_taps::WORDS);
     check_each_of_those(single, paired_taps::volumes(), paired_taps::WORDS);
+}
+
+/// One team stores, and then the other one; the model's choice alone, since there are many jobs.
+#[test]
+fn teams_store_in_turn() {
+    for (layer, input) in in_turn::of_signals() {
+        let plan = EmulatedPlan::with_architecture(&layer, input, options(Precision::Tf32), "sm_90a").unwrap();
+        assert!(plan.describe().contains(in_turn::WORDS), "{}", plan.describe());
+        check_plan(&layer, &plan, input);
+    }
 }
 
 /// Joined rows of a packed input.

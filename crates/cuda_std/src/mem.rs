@@ -17,6 +17,7 @@ mod sealed {
         unsafe fn store(target: *mut Self, value: Self);
         unsafe fn store_below(number: i32, count: i32, target: *mut Self, value: Self);
         unsafe fn load_shared(address: u32) -> Self;
+        unsafe fn load_shared_if(condition: bool, address: u32, otherwise: Self) -> Self;
         unsafe fn load_shared_below(number: i32, count: i32, address: u32) -> Self;
         unsafe fn store_shared(address: u32, value: Self);
     }
@@ -178,28 +179,11 @@ pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
 /// As for [`load`], of shared memory, if the condition holds.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub(crate) unsafe fn load_shared_if(condition: bool, address: u32, otherwise: [f32; 4]) -> [f32; 4] {
+pub(crate) unsafe fn load_shared_if<T: Transfer>(condition: bool, address: u32, otherwise: T) -> T {
     #[cfg(target_arch = "nvptx64")]
-    {
-        let [mut a, mut b, mut c, mut d] = otherwise;
-        // SAFETY: the caller vouches for the address if the condition holds.
-        unsafe {
-            core::arch::asm!(
-                "{{",
-                ".reg .pred holds;",
-                "setp.ne.b32 holds, {condition}, 0;",
-                "@holds ld.shared.v4.f32 {{{a}, {b}, {c}, {d}}}, [{address}];",
-                "}}",
-                condition = in(reg32) u32::from(condition),
-                address = in(reg32) address,
-                a = inout(reg32) a,
-                b = inout(reg32) b,
-                c = inout(reg32) c,
-                d = inout(reg32) d,
-                options(readonly, nostack, preserves_flags)
-            );
-        }
-        [a, b, c, d]
+    // SAFETY: the caller vouches for the address if the condition holds.
+    unsafe {
+        T::load_shared_if(condition, address, otherwise)
     }
     #[cfg(not(target_arch = "nvptx64"))]
     if condition { host::load_shared(address) } else { otherwise }
@@ -348,6 +332,27 @@ macro_rules! transfer {
                         address = in(reg32) address,
                         $($lane = out(reg32) $lane,)+
                         options(pure, readonly, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
+            unsafe fn load_shared_if(condition: bool, address: u32, otherwise: Self) -> Self {
+                let $value = otherwise;
+                $(let mut $lane: $word = $lane;)+
+                // SAFETY: the caller vouches for the address if the condition holds.
+                unsafe {
+                    core::arch::asm!(
+                        "{{",
+                        ".reg .pred holds;",
+                        "setp.ne.b32 holds, {condition}, 0;",
+                        concat!("@holds ld.shared.", $ptx, " ", $operand, ", [{address}];"),
+                        "}}",
+                        condition = in(reg32) u32::from(condition),
+                        address = in(reg32) address,
+                        $($lane = inout(reg32) $lane,)+
+                        options(readonly, nostack, preserves_flags)
                     );
                 }
                 $value

@@ -98,9 +98,7 @@ impl<T: Transfer> SharedPtr<T> {
         // SAFETY: the caller vouches for the address if the condition holds.
         unsafe { mem::load_shared_below(number, count, self.address) }
     }
-}
 
-impl SharedPtr<[f32; 4]> {
     /// Reads the value if a condition holds; otherwise it is another one, without an access. It never becomes a branch.
     ///
     /// # Safety
@@ -109,7 +107,7 @@ impl SharedPtr<[f32; 4]> {
     #[inline(always)]
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn load_if(self, condition: bool, otherwise: [f32; 4]) -> [f32; 4] {
+    pub unsafe fn load_if(self, condition: bool, otherwise: T) -> T {
         // SAFETY: the caller vouches for the address if the condition holds.
         unsafe { mem::load_shared_if(condition, self.address, otherwise) }
     }

@@ -31,6 +31,7 @@
 mod bare;
 mod compute;
 mod fragment;
+mod in_turn;
 mod largest;
 mod multiply;
 mod pack;
@@ -220,9 +221,10 @@ unsafe fn consume<
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
-        let makes_again = F16 && !(SPLIT && CONVERT);
-        let scale = Scale::one(Again::with(if makes_again { zero_of_tables(t, operands.tables) } else { 0 }));
-        // Needed at the end of each stage, unlike where factors are whole.
+        // Where teams split, sums lose their scale when they move on, and words are taken apart, not multiplied as they were loaded.
+        let keeps_scale = F16 && !(SPLIT && CONVERT);
+        let scale = Scale::one(Again::with(if keeps_scale { zero_of_tables(t, operands.tables) } else { 0 }));
+        // Needed at the end of each stage there.
         let of_weight = if SPLIT && CONVERT { scale::of_weight(operands.weight, true) } else { Exponent::NONE };
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
@@ -319,7 +321,7 @@ unsafe fn consume<
             }
             // Found again, not kept in registers meanwhile.
             let target = target(job_of_last_round(t, hint::opaque(round)));
-            let is_scaled = F16 && !(SPLIT && CONVERT) && has_product;
+            let is_scaled = keeps_scale && has_product;
             let inverses = match is_scaled {
                 true if CONVERT => [exponent.inverse_with(scale::of_staged_weight()); 2],
                 true => scale::inverses::<SPLIT>(t, operands, target.place.sample),
@@ -329,6 +331,7 @@ unsafe fn consume<
             if has_used_weights {
                 weights.before().leave();
             }
+            in_turn::await_turn(t, round == 1);
             let [[a, b], [c, d]] = inverses;
             let [most, rest] = [[a, c], [b, d]];
             if SPLIT {
@@ -349,6 +352,7 @@ unsafe fn consume<
                 partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
             }
+            in_turn::pass_on(t);
             if !is_specialised() {
                 upcoming = Upcoming::find(t, operands.tables, round);
             }
@@ -356,6 +360,7 @@ unsafe fn consume<
                 next = PackedRun::load(t, operands.tables, upcoming.first_run);
             }
         }
+        in_turn::end(t);
         Target::finish();
     }
 }

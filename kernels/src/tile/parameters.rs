@@ -242,6 +242,10 @@ pub struct Tiling {
     pub promotion_stages: u32,
     /// From the first eight words of a fragment of 16 to the others, in bytes: they are those of the next channels, or of another tap.
     pub second_half: u32,
+    /// Whether one team stores after the other.
+    pub in_turn: u32,
+    /// So that there are as many bytes as eight words have. Zero.
+    pub padding: u32,
 }
 
 impl Tiling {

@@ -90,6 +90,14 @@ impl Actor<'_> {
         self.heard[lane as usize] > time
     }
 
+    /// Whether everything that any lane of a warp of the block did at `time`, in this epoch, happened before; if not, it may still have for [some](Self::knows).
+    pub(super) fn knows_all(&self, warp: usize, time: u32) -> bool {
+        let times =
+            if warp == self.warp.into() { Some(self.heard) } else { self.known.map(|known| known.of_warp(warp)) };
+        // All lanes are looked at, which takes less than to stop at one.
+        times.is_some_and(|times| times.iter().fold(true, |all, &known| all & (known > time)))
+    }
+
     /// Whether everything that a lane of any warp of the block did at `time`, in this epoch, happened before.
     pub(super) fn knows(&self, warp: usize, lane: usize, time: u32) -> bool {
         if warp == self.warp.into() {

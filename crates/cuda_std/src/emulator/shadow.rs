@@ -100,9 +100,34 @@ struct Latest {
 }
 
 /// For each warp, and for the one whose lanes are copies, its latest accesses.
-type Crowd = [Latest; WARPS + 1];
+#[derive(Clone, Copy)]
+struct Crowd {
+    /// A bit for each warp that has any.
+    warps: u64,
+    latest: [Latest; WARPS + 1],
+}
 
-const NOBODY: Crowd = [Latest { time: 0, lanes: 0 }; WARPS + 1];
+impl Crowd {
+    const NOBODY: Self = Self { warps: 0, latest: [Latest { time: 0, lanes: 0 }; WARPS + 1] };
+
+    fn note(&mut self, warp: usize, latest: Latest) {
+        self.warps |= 1 << warp;
+        self.latest[warp] = latest;
+    }
+
+    /// A thread that made some of these accesses, and that nothing orders before the actor.
+    fn unknown(&self, actor: &Actor<'_>) -> Option<u32> {
+        let mut warps = self.warps;
+        while warps != 0 {
+            let warp = warps.trailing_zeros() as usize;
+            warps &= warps - 1;
+            if let Some(thread) = self.latest[warp].unknown(warp, actor) {
+                return Some(thread);
+            }
+        }
+        None
+    }
+}
 
 /// The crowds of a memory: of each group of each word, where other warps than the group's have accessed it.
 #[derive(Default)]
@@ -117,7 +142,7 @@ impl Crowds {
         self.numbers.resize(words, [0; 3]);
         let number = &mut self.numbers[word][group];
         if *number == 0 {
-            self.crowds.push(NOBODY);
+            self.crowds.push(Crowd::NOBODY);
             *number = self.crowds.len() as u32;
         }
         &mut self.crowds[*number as usize - 1]
@@ -132,6 +157,9 @@ impl Crowds {
 impl Latest {
     /// A thread of the warp of that number, among those that made these accesses, that nothing orders before the actor.
     fn unknown(&self, warp: usize, actor: &Actor<'_>) -> Option<u32> {
+        if actor.knows_all(warp, self.time) {
+            return None;
+        }
         let lane = lanes(self.lanes).find(|&lane| !actor.knows(warp, lane, self.time))?;
         Some((warp * LANES + lane) as u32)
     }
@@ -186,16 +214,16 @@ impl Group {
     }
 
     /// A thread of the group that nothing orders before the actor, named and memory barriers included.
-    fn unordered_by_barriers(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
+    fn unordered_by_barriers<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
         let latest = Latest { time: self.time, lanes: self.lanes };
         let others = || if self.other_warp == 0 { None } else { self.unordered_other(actor, crowd) };
         latest.unknown(self.warp.into(), actor).or_else(others)
     }
 
     /// A thread of other warps than the group's that nothing orders before the actor.
-    fn unordered_other(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> Crowd) -> Option<u32> {
+    fn unordered_other<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
         if self.other_warp & CROWD != 0 {
-            return crowd().iter().enumerate().find_map(|(warp, latest)| latest.unknown(warp, actor));
+            return crowd().unknown(actor);
         }
         // From before the launch's first such barrier, when nobody kept books: the time does not matter.
         let thread = usize::from(self.other_warp) - 1;
@@ -246,13 +274,13 @@ impl Group {
     /// Takes down the group's latest accesses in its crowd.
     fn join_crowd(&mut self, crowd: &mut Crowd) {
         if self.other_warp & CROWD == 0 {
-            *crowd = NOBODY;
+            *crowd = Crowd::NOBODY;
             if self.other_warp != 0 {
                 let thread = usize::from(self.other_warp) - 1;
-                crowd[thread / LANES] = Latest { time: 0, lanes: 1 << (thread % LANES) };
+                crowd.note(thread / LANES, Latest { time: 0, lanes: 1 << (thread % LANES) });
             }
         }
-        crowd[usize::from(self.warp)] = Latest { time: self.time, lanes: self.lanes };
+        crowd.note(self.warp.into(), Latest { time: self.time, lanes: self.lanes });
         self.other_warp |= CROWD;
     }
 }
@@ -423,7 +451,6 @@ impl Shadow {
     }
 
     /// Checks and takes down an access in a launch with named or memory barriers, to a word that is in this life.
-    #[cold]
     fn access_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
         self.check_by_barriers(access, actor, word, bytes)?;
         self.record_by_barriers(access, actor, word, bytes);
@@ -431,14 +458,14 @@ impl Shadow {
     }
 
     fn check_by_barriers(&self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
-        let checked = self.cells[word].check(access, bytes, before(actor, bytes));
-        if checked.is_ok() || actor.known.is_none() {
-            return checked;
+        if actor.known.is_none() {
+            return self.cells[word].check(access, bytes, before(actor, bytes));
         }
-        // These barriers can only order more than that.
         self.cells[word].check(access, bytes, |group, number| {
-            let crowd = || *self.crowds.known(word, number);
-            group.unordered(actor, bytes, || group.unordered_by_barriers(actor, crowd))
+            let crowd = || self.crowds.known(word, number);
+            // These barriers can only order more than what is quicker to see.
+            let in_epoch = || group.unordered_in_epoch(actor).and_then(|_| group.unordered_by_barriers(actor, crowd));
+            group.unordered(actor, bytes, in_epoch)
         })
     }
 

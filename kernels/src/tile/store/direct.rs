@@ -37,6 +37,7 @@ impl Target<'_> {
             // SAFETY: the caller's promise; the blocks are used, the product complete.
             unsafe {
                 let pieces = self.pieces::<SLOTS>(&row, line);
+                let passing = self.passing(SLOTS as u32 * 2);
                 if passes_on {
                     // What was passed on last has been taken.
                     self.sync_team();
@@ -52,7 +53,7 @@ impl Target<'_> {
                         match HELD {
                             Tiling::PAIRS if passes_on => {
                                 let values = pairs::<BLOCKS, SLOTS, BLOCK>(product);
-                                self.store_sectors(&channels, &pieces, values, group);
+                                self.store_sectors(&channels, &pieces, &passing, values, group);
                             }
                             Tiling::PAIRS => channels.store(&pieces, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
                             Tiling::QUADS => channels.store(&pieces, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),

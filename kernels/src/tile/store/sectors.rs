@@ -6,7 +6,7 @@
 //! are written in pieces.
 
 use cuda_std::{
-    mem,
+    hint, mem,
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
@@ -27,7 +27,7 @@ const TEAM_WARPS: u32 = TEAM_ROWS / WARP_ROWS;
 
 /// What a lane needs to know to pass words on.
 #[derive(Clone, Copy)]
-struct Passing {
+pub(super) struct Passing {
     /// Where it leaves what it passes on.
     place: SharedPtr<[f32; 2]>,
     /// How many warps further on the one is that passes on to it; negative if that one comes before.
@@ -39,7 +39,7 @@ struct Passing {
 impl Target<'_> {
     /// How the lane passes words on, of so many pairs of a lane.
     #[cfg_attr(gpu, inline(always))]
-    fn passing(&self, pairs: u32) -> Passing {
+    pub(super) fn passing(&self, pairs: u32) -> Passing {
         let t = self.t;
         let (team, thread) = Self::team();
         let (warp, lane) = (thread / 32, thread % 32);
@@ -63,20 +63,22 @@ impl Target<'_> {
         &self,
         channels: &Channels,
         pieces: &Pieces<ROWS>,
+        passing: &Passing,
         values: [[[f32; 2]; 2]; ROWS],
         group: u32,
     ) {
         let pairs = ROWS as u32 * 2;
-        let passing = self.passing(pairs);
         let buffer = group % 2 * TEAM_WARPS * pairs * PASSING_LANES;
         let place_of = |pair: usize| passing.place.add(buffer + pair as u32 * PASSING_LANES);
         let values = channels.with_biases(values);
+        let mut is_passed_on = [[false; 2]; ROWS];
         // SAFETY: the staged output has room for two buffers. While one is read, the other one is written to.
         unsafe {
             unrolled!(ROW in 0..ROWS, at most 8 => {
                 unrolled!(CHANNEL in 0..2, at most 2 => {
                     let (_, place) = channels.piece(pieces, ROW, CHANNEL);
-                    if passing.is_passed_on(place) {
+                    is_passed_on[ROW][CHANNEL] = passing.is_passed_on(place);
+                    if is_passed_on[ROW][CHANNEL] {
                         place_of(ROW * 2 + CHANNEL).store(values[ROW][CHANNEL]);
                     }
                 });
@@ -84,19 +86,19 @@ impl Target<'_> {
             self.sync_team();
             // Places are found again, not kept in registers meanwhile.
             let pieces = &pieces.again();
+            let to_other = passing.warps * (pairs * PASSING_LANES * 8) as i32;
+            let others =
+                SharedPtr::<[f32; 2]>::from_address(hint::opaque(place_of(0).address().wrapping_add_signed(to_other)));
             unrolled!(ROW in 0..ROWS, at most 8 => {
                 unrolled!(CHANNEL in 0..2, at most 2 => {
-                    let (mut first, mut place) = channels.piece(pieces, ROW, CHANNEL);
-                    let mut value = values[ROW][CHANNEL];
-                    if passing.is_passed_on(place) {
-                        let bytes = passing.warps * (pairs * PASSING_LANES * 8) as i32;
-                        let address = place_of(ROW * 2 + CHANNEL).address().wrapping_add_signed(bytes);
-                        value = SharedPtr::<[f32; 2]>::from_address(address).load();
-                        let words = passing.warps * WARP_ROWS as i32;
-                        first += words;
-                        place = place.wrapping_offset(words as isize);
-                    }
-                    mem::store_below(first, pieces.words[ROW], place.cast(), value);
+                    let (first, place) = channels.piece(pieces, ROW, CHANNEL);
+                    let is_passed_on = is_passed_on[ROW][CHANNEL];
+                    // No branch: registers of one pair that is on its way would be another one's, which then waits.
+                    let words = if is_passed_on { passing.warps * WARP_ROWS as i32 } else { 0 };
+                    let other = others.add((ROW as u32 * 2 + CHANNEL as u32) * PASSING_LANES);
+                    let value = other.load_if(is_passed_on, values[ROW][CHANNEL]);
+                    let place = place.wrapping_offset(words as isize);
+                    mem::store_below(first + words, pieces.words[ROW], place.cast(), value);
                 });
             });
         }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{
     Target, Task,
-    cost::{cost, slabs_along},
+    cost::{cost, slabs_along, stores_in_turn},
     fill,
     groups::{Group, groups, reaches},
     input::Input,
@@ -40,6 +40,14 @@ pub(super) struct Part {
     pub(super) tables: Tables,
     /// What it is estimated to take.
     pub(super) cycles: f64,
+}
+
+impl Part {
+    /// Whether one team stores after the other: in jobs that blocks have several of, on compute capability 9.0, where that was measured.
+    pub(super) fn stores_in_turn(&self, task: &Task) -> bool {
+        let has_several_jobs = self.layout.jobs(task.problem.groups()) > task.target.multiprocessors.into();
+        task.target.large_tiles && has_several_jobs && !self.tables.shared.boxed && stores_in_turn(&self.layout)
+    }
 }
 
 /// What some parts are estimated to take, one after the other.

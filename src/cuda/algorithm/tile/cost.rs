@@ -136,6 +136,9 @@ const CHUNK_LATENCY: f64 = 350.0;
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1000.0;
 
+/// By how much of the time that a team computes it stores at least, if one team is to store after the other.
+const LEAST_SHARE_IN_TURN: f64 = 0.25;
+
 /// Cycles that partners wait for each other.
 const PARTNERS_LATENCY: f64 = 4000.0;
 
@@ -429,20 +432,48 @@ pub(super) fn passes(task: &Task, layout: &Layout) -> Vec<f64> {
     (0..layout.passes()).map(cycles).collect()
 }
 
+/// Chunks of weights of a stage with that much work.
+fn chunks(layout: &Layout, work: &Work) -> f64 {
+    (work.slabs / f64::from(layout.chunk_slabs())).ceil()
+}
+
+/// What a stage with that much work takes a team: instructions of each warp, and cycles if nothing else is in its way.
+fn stage(layout: &Layout, work: &Work, products: &Products) -> [f64; 2] {
+    let chunks = chunks(layout, work);
+    let instructions = products.instructions + work.runs * 60.0 + chunks * 60.0;
+    let computing = products.cores.max(instructions * SERIAL_ISSUE) + products.latency;
+    [instructions, computing + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY]
+}
+
+/// Whether teams had better store one after the other, if blocks have several jobs and the output is not stored in boxes: where what lanes hold goes out at once, and storing takes long enough. Otherwise teams are seldom in each
+/// other's way, or wait longer than they are, as those do that stage what they store. (`benchmarks/2026-11-26-gpu-in-turn.md`)
+pub(super) fn stores_in_turn(layout: &Layout) -> bool {
+    let Cut { variant, partners, .. } = layout.cut;
+    let is_long = variant.teams_convert && variant.columns == 128;
+    if variant.ordinary || partners > 1 || is_long || !layout.is_direct() {
+        return false;
+    }
+    let work = Work::average(layout);
+    let [_, serial] = stage(layout, &work, &products(layout, &work, 1.0));
+    let store = Store::new(layout, false);
+    let storing = store.instructions * SERIAL_ISSUE + store.latency;
+    work.slabs > 0.0 && storing >= LEAST_SHARE_IN_TURN * serial * f64::from(layout.stages)
+}
+
 /// Cycles of a job with that much work in a stage; `None` if it does not fit.
 fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64> {
     let teams = f64::from(tile::TEAMS);
 
     let Cut { variant, extents, .. } = layout.cut;
-    let chunks = (work.slabs / f64::from(layout.chunk_slabs())).ceil();
+    let chunks = chunks(layout, work);
     let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
     let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
 
     // Of a team, per stage of a job.
-    let Products { cores, reads, instructions, latency } =
+    let products =
         if variant.ordinary { ordinary::products(layout, work.slabs) } else { products(layout, work, conflicts) };
-    let instructions = instructions + work.runs * 60.0 + chunks * 60.0;
-    let serial = cores.max(instructions * SERIAL_ISSUE) + latency + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY;
+    let [instructions, serial] = stage(layout, work, &products);
+    let Products { cores, reads, .. } = products;
 
     // Of the producers.
     let fetch_latency = if layout.writes_bare_rows && variant.split { FETCH_LATENCY_BESIDE } else { FETCH_LATENCY };

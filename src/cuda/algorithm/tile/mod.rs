@@ -120,13 +120,14 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         let table = add_table(&mut recipe, &part.tables.rows);
         recipe.launches.push(compute(task, parts, number, table, first_packed));
     }
-    let describe = |Part { layout, tables, .. }: &Part| {
-        let stored = match tables.shared.boxed {
+    let describe = |part: &Part| {
+        let stored = match part.tables.shared.boxed {
             true => ", stored in boxes",
-            _ if layout.has_lines_of_fours() => ", stored in fours",
+            _ if part.layout.has_lines_of_fours() => ", stored in fours",
+            _ if part.stores_in_turn(task) => ", stored in turn",
             _ => "",
         };
-        format!("{layout}{stored}")
+        format!("{}{stored}", part.layout)
     };
     recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
     recipe.cycles = Some(cost::LAUNCH + cycles_of(parts));
@@ -201,6 +202,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packe
                 [workers, turn],
                 cycles_without_packing,
                 awaits_input,
+                parts[number].stores_in_turn(task),
             )),
             Argument::Table(table),
             if is_packed { PackedInput } else { Input },
@@ -245,6 +247,20 @@ mod tests {
         assert!(!stored_in_boxes(3, (1 << 16) + 2, Target::EMULATED), "rows that are not aligned to 16 bytes");
         assert!(!stored_in_boxes(2, 1 << 16, Target::EMULATED), "an output that the cache holds");
         assert!(!stored_in_boxes(3, 1 << 16, Target::EMULATED_OLDER), "an older GPU");
+    }
+
+    #[test]
+    fn teams_store_in_turn_where_that_takes_long() {
+        let in_turn = |batch: usize, width: usize, precision: Precision, target: Target| {
+            let layer = ConvTranspose2d::builder(32, 32, [3, 3]).build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, 32, [512, width])).unwrap().to_compute();
+            recipe(&Task::new(problem, precision, target)).unwrap().description.contains("stored in turn")
+        };
+        assert!(in_turn(8, 1024, Precision::Tf32, Target::EMULATED));
+        assert!(!in_turn(8, 1024, Precision::F32, Target::EMULATED), "three times the products");
+        assert!(!in_turn(8, 1023, Precision::Tf32, Target::EMULATED), "odd rows, which are staged");
+        assert!(!in_turn(1, 64, Precision::Tf32, Target::EMULATED), "one job for each block");
+        assert!(!in_turn(8, 1024, Precision::Tf32, Target::EMULATED_OLDER), "an older GPU");
     }
 
     #[test]

@@ -116,7 +116,8 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round, and take some cycles. Whether it may begin while its input is being packed.
+    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round, and take some cycles. Whether it may begin while its input is being packed, and whether one team stores
+    /// after the other.
     pub(super) fn tiling(
         &self,
         problem: &Problem<3>,
@@ -124,6 +125,7 @@ impl Tables {
         [workers, turn]: [u32; 2],
         cycles: f64,
         awaits_input: bool,
+        in_turn: bool,
     ) -> Tiling {
         let axes = problem.axes();
         let divisor = |value: u32| Divisor::new(value.into());
@@ -241,6 +243,8 @@ impl Tables {
             awaits_input: awaits_input.into(),
             promotion_stages: layout.promotion_stages(self.pass_slabs),
             second_half: 4 * layout.half_fragment_words(),
+            in_turn: in_turn.into(),
+            padding: 0,
         }
     }
 

@@ -1,0 +1,64 @@
+//! In turn: one team stores after the other, if the host says so, and meanwhile the other one computes.
+//!
+//! Teams that store at the same time are in each other's way: their stores, and what they load from shared memory for them, queue in the same places. Left to
+//! themselves they may fall in step or not; a few hundred cycles more or less at the end of a job decide which. So the first team waits until the second one has stored its part of the job before,
+//! and the second one until the first one has stored its part of this job. That pays where the ring of inputs lets one team be ahead for as long as the other one stores.
+
+use cuda_std::{hint, thread};
+
+use super::{TEAM_THREADS, TEAMS, is_specialised, parameters::Tiling};
+
+/// The named barrier of the first team, which opens when it may store; that of the second one follows.
+const MAY_STORE: u32 = 5;
+
+/// Those who come to such a barrier: one team waits, the other one does not.
+const BOTH_TEAMS: u32 = TEAMS * TEAM_THREADS;
+const _: () = assert!(TEAMS == 2);
+
+/// The number of the thread's team.
+#[cfg_attr(gpu, inline(always))]
+fn team() -> u32 {
+    hint::opaque(thread::thread_idx_x()) / TEAM_THREADS
+}
+
+/// Whether teams store in turn. In a kernel for any layer there are no registers for it.
+#[cfg_attr(gpu, inline(always))]
+fn is_on(t: &Tiling) -> bool {
+    is_specialised() && t.in_turn != 0
+}
+
+/// Waits until the team may store, which the first one may in its first job.
+///
+/// # Safety
+/// All threads of the team come here together, once for each job, and then to [`pass_on`].
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn await_turn(t: &Tiling, is_first_job: bool) {
+    if is_on(t) && !(is_first_job && team() == 0) {
+        // SAFETY: the caller's promise.
+        unsafe { thread::sync_named(MAY_STORE + team(), BOTH_TEAMS) };
+    }
+}
+
+/// The team has stored, and the other one may.
+///
+/// # Safety
+/// All threads of the team come here together, after [`await_turn`].
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn pass_on(t: &Tiling) {
+    if is_on(t) {
+        // SAFETY: the caller's promise. The other team comes there once before this one does again.
+        unsafe { thread::arrive_named(MAY_STORE + 1 - team(), BOTH_TEAMS) };
+    }
+}
+
+/// After the last job: takes back the turn that nobody needs.
+///
+/// # Safety
+/// All threads of the team come here together.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn end(t: &Tiling) {
+    if is_on(t) && team() == 0 {
+        // SAFETY: the caller's promise; the second team has come there after its last job.
+        unsafe { thread::sync_named(MAY_STORE, BOTH_TEAMS) };
+    }
+}

@@ -42,10 +42,10 @@ pub(super) struct Operands {
     pub(super) weight: *const f32,
 }
 
-/// Whether the input is copied in boxes.
+/// Whether the input is copied in boxes. Found again where it is asked for: from the start of the kernel on, it would be one of more conditions than there are registers for, and those are kept on a stack.
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
-    cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && operands.input.addr().is_multiple_of(16)
+    cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && hint::opaque_pointer(operands.input).addr().is_multiple_of(16)
 }
 
 /// Arrivals that make what is fetched of the input complete.

@@ -22,7 +22,7 @@ pub(super) struct Staged {
 }
 
 /// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending. What is to be done `meanwhile` is done once if the run
-/// [loads first](loads_first), when its first row is on its way.
+/// [loads first](loads_first), when its first row is on its way; as soon as those of earlier runs are complete, `go_on` is called, once.
 ///
 /// # Safety
 /// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
@@ -40,8 +40,9 @@ pub(super) unsafe fn multiply_run<
     staged: &Staged,
     run: &Run,
     mut meanwhile: impl FnMut(),
+    mut go_on: impl FnMut(),
 ) {
-    let meanwhile = &mut meanwhile;
+    let (meanwhile, go_on) = (&mut meanwhile, &mut go_on);
     // SAFETY: the caller's promise.
     unsafe {
         macro_rules! products {
@@ -52,6 +53,7 @@ pub(super) unsafe fn multiply_run<
                     staged,
                     run,
                     meanwhile,
+                    go_on,
                 )
             };
         }
@@ -217,6 +219,7 @@ unsafe fn run_products<
     staged: &Staged,
     run: &Run,
     meanwhile: &mut impl FnMut(),
+    go_on: &mut impl FnMut(),
 ) {
     let batches = const { batches(SLOTS, SPLIT, CONVERT, NEIGHBOURS, TAPS, HALVED) };
     let by_two =
@@ -252,6 +255,10 @@ unsafe fn run_products<
                     || (),
                 );
                 block += 1;
+            }
+            // A round has more batches than may be pending.
+            if block <= if by_two { 2 } else { 1 } {
+                go_on();
             }
             if block == u32::from(run.blocks) {
                 break;

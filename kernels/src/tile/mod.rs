@@ -280,10 +280,19 @@ unsafe fn consume<
                     if !loads_first::<CONVERT>(t, &run) {
                         look_ahead();
                     }
+                    // As long as products of a chunk are under way, it is not left.
+                    let leave_chunk_before = || {
+                        if begins_chunk && has_used_weights {
+                            weights.before().leave();
+                        }
+                    };
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
                     if ORDINARY {
                         #[cfg(not(cuda_arch = "sm_90a"))]
-                        ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
+                        {
+                            ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
+                            leave_chunk_before();
+                        }
                     } else {
                         let staged = Staged { input, scale, weight: Weights::at(weight) };
                         multiply_run::<BLOCKS, SLOTS, SPLIT, F16, CONVERT>(
@@ -292,11 +301,8 @@ unsafe fn consume<
                             &staged,
                             &run,
                             look_ahead,
+                            leave_chunk_before,
                         );
-                    }
-                    // As long as products of a chunk are under way, it is not left.
-                    if begins_chunk && has_used_weights {
-                        weights.before().leave();
                     }
                     has_used_weights = true;
                     begins_chunk = run.flags & Run::ENDS_CHUNK != 0;

@@ -22,7 +22,8 @@ pub(super) struct Staged {
 }
 
 /// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending. What is to be done `meanwhile` is done once if the run
-/// [loads first](loads_first), when its first row is on its way; as soon as those of earlier runs are complete, `go_on` is called, once.
+/// [loads first](loads_first), when its first row is on its way. As soon as those of earlier runs are complete, `go_on` is called, once; in a kernel for
+/// any layer there are no registers for it, and the caller does that behind the run.
 ///
 /// # Safety
 /// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
@@ -257,7 +258,7 @@ unsafe fn run_products<
                 block += 1;
             }
             // A round has more batches than may be pending.
-            if block <= if by_two { 2 } else { 1 } {
+            if is_specialised() && block <= if by_two { 2 } else { 1 } {
                 go_on();
             }
             if block == u32::from(run.blocks) {

@@ -247,6 +247,7 @@ unsafe fn consume<
                 output_map: operands.maps.wrapping_add(1),
                 place: Place::new(t, job),
             };
+            in_turn::begin_job(t);
             target(job).locate(&mut located, round == 1);
             let mut sums = Sums::ZERO;
             let mut number = first_run;
@@ -289,10 +290,7 @@ unsafe fn consume<
                     let weight = dynamic_shared_mem::<u8>().add(t.weight_start + weights.slot() * t.weight_bytes);
                     if ORDINARY {
                         #[cfg(not(cuda_arch = "sm_90a"))]
-                        {
-                            ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
-                            leave_chunk_before();
-                        }
+                        ffma::multiply_run::<BLOCKS, SLOTS>(t, &mut accumulators, input, weight, &run);
                     } else {
                         let staged = Staged { input, scale, weight: Weights::at(weight) };
                         multiply_run::<BLOCKS, SLOTS, SPLIT, F16, CONVERT>(
@@ -303,6 +301,9 @@ unsafe fn consume<
                             look_ahead,
                             leave_chunk_before,
                         );
+                    }
+                    if ORDINARY || !is_specialised() {
+                        leave_chunk_before();
                     }
                     has_used_weights = true;
                     begins_chunk = run.flags & Run::ENDS_CHUNK != 0;
@@ -337,7 +338,7 @@ unsafe fn consume<
             if has_used_weights {
                 weights.before().leave();
             }
-            in_turn::await_turn(t, round == 1);
+            in_turn::await_turn(t);
             let [[a, b], [c, d]] = inverses;
             let [most, rest] = [[a, c], [b, d]];
             if SPLIT {
@@ -358,7 +359,7 @@ unsafe fn consume<
                 partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
             }
-            in_turn::pass_on(t);
+            in_turn::end_job(t);
             if !is_specialised() {
                 upcoming = Upcoming::find(t, operands.tables, round);
             }
@@ -366,7 +367,6 @@ unsafe fn consume<
                 next = PackedRun::load(t, operands.tables, upcoming.first_run);
             }
         }
-        in_turn::end(t);
         Target::finish();
     }
 }

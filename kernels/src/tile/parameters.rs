@@ -244,7 +244,7 @@ pub struct Tiling {
     pub second_half: u32,
     /// Whether one team stores after the other.
     pub in_turn: u32,
-    /// So that there are as many bytes as eight words have. Zero.
+    /// So that the size is a multiple of eight bytes. Zero.
     pub padding: u32,
 }
 

@@ -42,7 +42,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 const MOST_OTHERS: usize = 15;
 
 /// The share of all cycles of a part that is worth a kernel compiled for it: for a smaller one, that takes longer than it is ever going to save.
-const COMPILED: f64 = 0.1;
+const COMPILED: f64 = 0.05;
 
 pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);

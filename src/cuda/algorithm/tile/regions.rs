@@ -25,6 +25,9 @@ const WORTH: f64 = 0.97;
 /// The same where rows are joined in single precision, which the model takes for slower than it is: problem 58 takes 0.88 ms as a whole, 1.09 in regions.
 const WORTH_IF_JOINED: f64 = 0.9;
 
+/// The axes along which to divide, from the innermost on: all of them, or not x, beyond whose multiple there are a few words of each row, which memory fetches and writes as slowly as many.
+const AXES: [&[usize]; 2] = [&[2, 1, 0], &[1, 0]];
+
 /// A box of positions, as each phase counts them, outermost axis first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
@@ -71,7 +74,9 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
     if whole.cycles < LEAST_CYCLES {
         return vec![whole];
     }
-    let parts = divide(task, whole.clone(), |cycles, undivided| cycles < undivided);
+    let divided = |axes| divide(task, whole.clone(), axes, |cycles, undivided| cycles < undivided);
+    let [along_all, not_along_x] = AXES.map(divided);
+    let parts = if cycles_of(&not_along_x) < cycles_of(&along_all) { not_along_x } else { along_all };
     let cut = &whole.layout.cut;
     let worth = if cut.joined_rows > 1 && cut.variant.split { WORTH_IF_JOINED } else { WORTH };
     if cycles_of(&parts) < worth * whole.cycles { parts } else { vec![whole] }
@@ -79,17 +84,17 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
 
 /// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.
 pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
-    Some(divide(task, whole, |_, _| true)).filter(|parts| parts.len() > 1)
+    Some(divide(task, whole, AXES[0], |_, _| true)).filter(|parts| parts.len() > 1)
 }
 
-/// Divides a part along one axis after the other, from the innermost on, if that is `worth` the cycles of both regions instead of those of one.
-fn divide(task: &Task, whole: Part, worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
+/// Divides a part along one axis after the other, if that is `worth` the cycles of both regions instead of those of one.
+fn divide(task: &Task, whole: Part, axes: &[usize], worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
     let mut parts = vec![whole];
     // Producers write the bare rows of the whole output, beside one launch.
     if parts[0].layout.writes_bare_rows {
         return parts;
     }
-    for axis in [2, 1, 0] {
+    for &axis in axes {
         let Some([main, rest]) = parts[0].layout.region.divided(axis) else { continue };
         let Ok(main) = choice::cheapest(task, main, true) else { continue };
         // All of the input is packed, or nothing: not for what is beyond alone.

@@ -27,38 +27,38 @@ fn is_on(t: &Tiling) -> bool {
     is_specialised() && t.in_turn != 0
 }
 
-/// A job begins: the second team has stored what it had of the one before, if there was one, and the first team may store.
+/// Waits until the team may store, which the first one may in its first job.
 ///
 /// # Safety
-/// All threads of the team come here together, once for each job, before [`await_turn`].
+/// All threads of the team come here together, once for each job, and then to [`pass_on`].
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn begin_job(t: &Tiling) {
-    if is_on(t) && team() == 1 {
-        // SAFETY: the caller's promise. The first team comes there before this one does again.
-        unsafe { thread::arrive_named(MAY_STORE, BOTH_TEAMS) };
-    }
-}
-
-/// Waits until the team may store.
-///
-/// # Safety
-/// All threads of the team come here together, once for each job, and then to [`end_job`].
-#[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn await_turn(t: &Tiling) {
-    if is_on(t) {
+pub(super) unsafe fn await_turn(t: &Tiling, is_first_job: bool) {
+    if is_on(t) && !(is_first_job && team() == 0) {
         // SAFETY: the caller's promise.
         unsafe { thread::sync_named(MAY_STORE + team(), BOTH_TEAMS) };
     }
 }
 
-/// The team has stored: if it is the first one, the second one may.
+/// The team has stored, and the other one may.
 ///
 /// # Safety
 /// All threads of the team come here together, after [`await_turn`].
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn end_job(t: &Tiling) {
+pub(super) unsafe fn pass_on(t: &Tiling) {
+    if is_on(t) {
+        // SAFETY: the caller's promise. The other team comes there once before this one does again.
+        unsafe { thread::arrive_named(MAY_STORE + 1 - team(), BOTH_TEAMS) };
+    }
+}
+
+/// After the last job: takes back the turn that nobody needs.
+///
+/// # Safety
+/// All threads of the team come here together.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn end(t: &Tiling) {
     if is_on(t) && team() == 0 {
-        // SAFETY: the caller's promise. The second team comes there before this one does again.
-        unsafe { thread::arrive_named(MAY_STORE + 1, BOTH_TEAMS) };
+        // SAFETY: the caller's promise; the second team has come there after its last job.
+        unsafe { thread::sync_named(MAY_STORE, BOTH_TEAMS) };
     }
 }

@@ -247,7 +247,6 @@ unsafe fn consume<
                 output_map: operands.maps.wrapping_add(1),
                 place: Place::new(t, job),
             };
-            in_turn::begin_job(t);
             target(job).locate(&mut located, round == 1);
             let mut sums = Sums::ZERO;
             let mut number = first_run;
@@ -338,7 +337,7 @@ unsafe fn consume<
             if has_used_weights {
                 weights.before().leave();
             }
-            in_turn::await_turn(t);
+            in_turn::await_turn(t, round == 1);
             let [[a, b], [c, d]] = inverses;
             let [most, rest] = [[a, c], [b, d]];
             if SPLIT {
@@ -359,7 +358,7 @@ unsafe fn consume<
                 partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
             }
-            in_turn::end_job(t);
+            in_turn::pass_on(t);
             if !is_specialised() {
                 upcoming = Upcoming::find(t, operands.tables, round);
             }
@@ -367,6 +366,7 @@ unsafe fn consume<
                 next = PackedRun::load(t, operands.tables, upcoming.first_run);
             }
         }
+        in_turn::end(t);
         Target::finish();
     }
 }

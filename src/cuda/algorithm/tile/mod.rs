@@ -250,6 +250,20 @@ mod tests {
     }
 
     #[test]
+    fn regions_leave_rows_whole_where_that_is_cheaper() {
+        let divides_rows = |batch: usize, channels: [usize; 2], input: [usize; 3], kernel: [usize; 3]| {
+            let layer = ConvTranspose3d::builder(channels[0], channels[1], kernel).build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, channels[0], input)).unwrap().to_compute();
+            let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
+            let parts = cheapest_parts(&task, &candidates(&task).unwrap()).unwrap();
+            assert!(parts.len() > 1);
+            !parts[0].layout.region.is_last[2]
+        };
+        assert!(divides_rows(8, [48, 48], [64; 3], [3; 3]), "66 positions of a row: problem 61");
+        assert!(!divides_rows(16, [32, 16], [16, 32, 64], [3, 5, 7]), "70 of a row: problem 58");
+    }
+
+    #[test]
     fn teams_store_in_turn_where_that_takes_long() {
         let in_turn = |batch: usize, width: usize, precision: Precision, target: Target| {
             let layer = ConvTranspose2d::builder(32, 32, [3, 3]).build().unwrap();

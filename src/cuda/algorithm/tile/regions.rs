@@ -25,8 +25,8 @@ const WORTH: f64 = 0.97;
 /// The same where rows are joined in single precision, which the model takes for slower than it is: problem 58 takes 0.88 ms as a whole, 1.09 in regions.
 const WORTH_IF_JOINED: f64 = 0.9;
 
-/// The axes along which to divide, from the innermost on: all of them, or not x, beyond whose multiple there are a few words of each row, which memory fetches and writes as slowly as many.
-const AXES: [&[usize]; 2] = [&[2, 1, 0], &[1, 0]];
+/// The axes along which regions are divided, from x on.
+const ALL_AXES: [usize; 3] = [2, 1, 0];
 
 /// A box of positions, as each phase counts them, outermost axis first.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +75,14 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
         return vec![whole];
     }
     let divided = |axes| divide(task, whole.clone(), axes, |cycles, undivided| cycles < undivided);
-    let [along_all, not_along_x] = AXES.map(divided);
-    let parts = if cycles_of(&not_along_x) < cycles_of(&along_all) { not_along_x } else { along_all };
+    let mut parts = divided(&ALL_AXES);
+    if !parts[0].layout.region.is_last[2] {
+        // Beyond the multiple there are a few words of each row, which memory fetches and writes as slowly as many.
+        let of_whole_rows = divided(&ALL_AXES[1..]);
+        if cycles_of(&of_whole_rows) < cycles_of(&parts) {
+            parts = of_whole_rows;
+        }
+    }
     let cut = &whole.layout.cut;
     let worth = if cut.joined_rows > 1 && cut.variant.split { WORTH_IF_JOINED } else { WORTH };
     if cycles_of(&parts) < worth * whole.cycles { parts } else { vec![whole] }
@@ -84,7 +90,7 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
 
 /// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.
 pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
-    Some(divide(task, whole, AXES[0], |_, _| true)).filter(|parts| parts.len() > 1)
+    Some(divide(task, whole, &ALL_AXES, |_, _| true)).filter(|parts| parts.len() > 1)
 }
 
 /// Divides a part along one axis after the other, if that is `worth` the cycles of both regions instead of those of one.
@@ -116,7 +122,7 @@ mod tests {
     fn regions_cover_all_positions_once() {
         let whole = Region { lead: [0; 3], first: [0; 3], extents: [18, 36, 100], is_last: [true; 3] };
         let mut regions = vec![whole];
-        for axis in [2, 1, 0] {
+        for axis in ALL_AXES {
             if let Some([main, rest]) = regions[0].divided(axis) {
                 regions[0] = main;
                 regions.push(rest);

@@ -15,7 +15,21 @@ pub(super) fn finite(value: f32) -> f32 {
 #[cfg(not(cuda_arch = "sm_70"))]
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
-    let [a, b, c, d] = values.map(finite);
+    largest_magnitude(values.map(finite))
+}
+
+/// The largest finite magnitude of two times four values, which are looked at one by one only if the largest of all is not finite.
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+#[cfg_attr(gpu, inline(always))]
+pub(super) fn largest_of_pairs([low, high]: [[f32; 4]; 2]) -> f32 {
+    let largest = larger_magnitude(largest_magnitude(low), largest_magnitude(high));
+    if largest < f32::INFINITY { largest } else { larger_magnitude(largest_of_four(low), largest_of_four(high)) }
+}
+
+/// The largest magnitude of four values, of which not-a-numbers do not count.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(gpu, inline(always))]
+fn largest_magnitude([a, b, c, d]: [f32; 4]) -> f32 {
     larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d))
 }
 

@@ -14,10 +14,17 @@
 //! is right from 1/4 to 8. Values from `2^-13` of the largest one of a sample on have all bits; others are rounded to a multiple of less than `2^-34` of it.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_std::{half, kernel, math::larger_magnitude, mem, shared::dynamic_shared_mem, thread};
+use cuda_std::{
+    async_copy::{commit_group, copy_4, copy_16, wait_group},
+    half, kernel,
+    math::larger_magnitude,
+    mem,
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread,
+};
 
 use super::{
-    largest::{largest_of_block, largest_of_four},
+    largest::{largest_of_block, largest_of_pairs},
     rounding::split,
     scale::{Exponent, power_of_two},
     unrolled::unrolled,
@@ -27,8 +34,14 @@ use crate::index::{Divisor, Index};
 /// Threads of a block.
 pub const INPUT_PACKING_THREADS: u32 = 256;
 
-/// Fours of words that a thread has under way together.
-const UNDER_WAY: usize = 2;
+/// Fours of pairs that a thread has under way together, each in a slot of its own in shared memory: a copy takes no registers meanwhile, and no lines of the multiprocessor's cache. A power of two.
+const UNDER_WAY: u32 = 4;
+
+/// Shared memory of a block: a word for each warp, and the slots of its threads.
+pub const INPUT_PACKING_BYTES: u32 = OF_WARPS_BYTES + UNDER_WAY * 2 * 16 * INPUT_PACKING_THREADS;
+
+/// Bytes of the words of all warps, a multiple of 16.
+const OF_WARPS_BYTES: u32 = INPUT_PACKING_THREADS / 32 * 4;
 
 /// What is packed, and where.
 #[repr(C)]
@@ -38,6 +51,8 @@ pub struct InputPacking {
     pub row_fours: Divisor,
     /// Rows of a channel.
     pub rows: Divisor,
+    /// Fours of words of a packed channel.
+    pub plane_fours: Divisor,
     /// Pairs of channels of a group.
     pub pairs: Divisor,
     /// Blocks for each sample.
@@ -52,17 +67,17 @@ pub struct InputPacking {
     pub batch: u32,
     /// Fours of words of a packed sample, below 2^31.
     pub fours: u32,
+    /// Fours of pairs that a block packs, a multiple of the number of its threads.
+    pub fours_of_block: u32,
     /// Words of the header, a multiple of four.
     pub header: u32,
-    /// Zero.
-    pub padding: u32,
 }
 
 /// Packs the samples as if the largest value of each were around one, and finds it.
 ///
 /// # Safety
 /// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
-/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
+/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with [`INPUT_PACKING_BYTES`] of shared memory.
 #[kernel]
 pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
@@ -173,67 +188,123 @@ unsafe fn pack<const SPLIT: bool>(
     let input = input.wrapping_add(sample as usize * p.sample as usize);
     let packed = packed.wrapping_add(p.header as usize + 4 * (sample as usize * p.fours as usize)).cast::<[u32; 4]>();
     let aligned = p.width.is_multiple_of(4) && input.addr().is_multiple_of(16);
-    let scale = power_of_two(exponent);
-    let step = p.blocks.value() as u32 * INPUT_PACKING_THREADS;
-    // Of pairs of channels: if they are split, two fours of words each.
+    let target = Target { packed, scale: power_of_two(exponent), plane: p.plane_fours.value() as u32 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if aligned && p.channels == 2 * p.pairs.value() as u32 {
+            pack_fours::<SPLIT>(p, block, &target, |four, slots| start_as_they_are(p, four, input, slots))
+        } else {
+            pack_fours::<SPLIT>(p, block, &target, |four, slots| start(p, four, aligned, input, slots))
+        }
+    }
+}
+
+/// Where a sample is packed, and how.
+struct Target {
+    packed: *mut [u32; 4],
+    scale: f32,
+    /// Fours of a channel.
+    plane: u32,
+}
+
+/// The slots of either channel of a four of pairs.
+type Slots = [SharedPtr<[f32; 4]>; 2];
+
+/// Packs a block's share of fours of pairs, which `start` starts to copy to their slots.
+///
+/// # Safety
+/// As [`pack_input`](fn@pack_input).
+#[cfg_attr(gpu, inline(always))]
+unsafe fn pack_fours<const SPLIT: bool>(
+    p: &InputPacking,
+    block: u32,
+    target: &Target,
+    start: impl Fn(u32, Slots),
+) -> f32 {
+    // If they are split, there are two fours of words for each.
     let count = if SPLIT { p.fours / 2 } else { p.fours };
-    let mut first = block * INPUT_PACKING_THREADS + thread::thread_idx_x();
+    let begin = block * p.fours_of_block;
+    let end = count.min(begin + p.fours_of_block);
+    let mut four = begin + thread::thread_idx_x();
+    let start = |four: u32| {
+        if four < end {
+            start(four, slots(four / INPUT_PACKING_THREADS));
+        }
+        commit_group();
+    };
+    for ahead in 0..UNDER_WAY {
+        start(four + ahead * INPUT_PACKING_THREADS);
+    }
     let mut largest = 0.0f32;
-    while first < count {
-        let mut fours = [[[0.0; 4]; 2]; UNDER_WAY];
-        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
-            let four = first + NEXT as u32 * step;
-            // SAFETY: the caller's promise.
-            fours[NEXT] = unsafe { load(p, four, four < count, aligned, input) };
-        });
-        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
-            let four = first + NEXT as u32 * step;
-            let [low, high] = fours[NEXT];
-            largest = larger_magnitude(largest, larger_magnitude(largest_of_four(low), largest_of_four(high)));
-            if four < count {
-                let [low, high] = [low, high].map(|words| words.map(|word| word * scale));
-                // SAFETY: as above: this four is this thread's.
-                unsafe {
-                    if SPLIT {
-                        store_split(p, four, [low, high], packed);
-                    } else {
-                        mem::store(packed.add(four as usize), [0, 1, 2, 3].map(|word| half::pack([low[word], high[word]])));
-                    }
-                }
-            }
-        });
-        first += UNDER_WAY as u32 * step;
+    while four < end {
+        wait_group::<{ UNDER_WAY - 1 }>();
+        // SAFETY: these are this thread's slots, and the copies to them are complete.
+        let pairs = slots(four / INPUT_PACKING_THREADS).map(|slot| unsafe { slot.load() });
+        largest = larger_magnitude(largest, largest_of_pairs(pairs));
+        // SAFETY: the caller's promise: this four is this thread's.
+        unsafe { store::<SPLIT>(p, four, pairs, target) };
+        start(four + UNDER_WAY * INPUT_PACKING_THREADS);
+        four += INPUT_PACKING_THREADS;
     }
     largest
 }
 
-/// Stores the large parts of a four of pairs, and their small parts, eight words of a position further on.
+/// This thread's slots for its four of that number, of which so many are under way at a time.
+#[cfg_attr(gpu, inline(always))]
+fn slots(number: u32) -> Slots {
+    let first = number % UNDER_WAY * 2 * INPUT_PACKING_THREADS + thread::thread_idx_x();
+    let slots = dynamic_shared_mem::<u8>().add(OF_WARPS_BYTES).cast::<[f32; 4]>();
+    [slots.add(first), slots.add(first + INPUT_PACKING_THREADS)]
+}
+
+/// Stores a four of pairs; if they are split the large parts, and the small ones eight words of a position further on.
 ///
 /// # Safety
-/// As [`pack_input_split`](fn@pack_input_split): the four is this thread's.
+/// As [`pack_input`](fn@pack_input): the four is this thread's.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn store_split(p: &InputPacking, four: u32, [low, high]: [[f32; 4]; 2], packed: *mut [u32; 4]) {
+unsafe fn store<const SPLIT: bool>(p: &InputPacking, four: u32, pairs: [[f32; 4]; 2], target: &Target) {
     const BLOCK: u32 = 8;
-    let plane = p.rows.value() as u32 * p.row_fours.value() as u32;
-    let (row, _) = four.divide(p.row_fours);
-    let (pair, _) = row.divide(p.rows);
-    let large = four + pair / BLOCK * BLOCK * plane;
-    let (low, high) = (low.map(split::<0>), high.map(split::<0>));
+    let Target { packed, scale, plane } = *target;
+    let [low, high] = pairs.map(|words| words.map(|word| word * scale));
+    let words = |low: [f32; 4], high: [f32; 4]| [0, 1, 2, 3].map(|word| half::pack([low[word], high[word]]));
     // SAFETY: the caller's promise.
     unsafe {
-        let words = [0, 1, 2, 3].map(|word| half::pack([low[word].0, high[word].0]));
-        mem::store(packed.add(large as usize), words);
-        let words = [0, 1, 2, 3].map(|word| half::pack([low[word].1, high[word].1]));
-        mem::store(packed.add((large + BLOCK * plane) as usize), words);
+        if SPLIT {
+            let (pair, _) = four.divide(p.plane_fours);
+            let large = four + pair / BLOCK * BLOCK * plane;
+            let (low, high) = (low.map(split::<0>), high.map(split::<0>));
+            mem::store(packed.add(large as usize), words(low.map(|parts| parts.0), high.map(|parts| parts.0)));
+            let small = large + BLOCK * plane;
+            mem::store(packed.add(small as usize), words(low.map(|parts| parts.1), high.map(|parts| parts.1)));
+        } else {
+            mem::store(packed.add(four as usize), words(low, high));
+        }
     }
 }
 
-/// Loads four elements of either channel of a pair, zeros for those that there are not.
+/// Starts to copy four elements of either channel of a pair where nothing is filled up: rows are fours, and channels pairs.
 ///
 /// # Safety
-/// If it `exists`, the sample has such a four; rows are aligned to 16 bytes if they are said to be.
+/// The sample has such a four, aligned to 16 bytes; the slots are this thread's, and nothing is on its way there.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn load(p: &InputPacking, four: u32, exists: bool, aligned: bool, sample: *const f32) -> [[f32; 4]; 2] {
+unsafe fn start_as_they_are(p: &InputPacking, four: u32, sample: *const f32, [low, high]: Slots) {
+    let plane = p.plane_fours.value() as usize;
+    let (pair, _) = four.divide(p.plane_fours);
+    // Of two channels, the fours of the pairs before.
+    let first = sample.cast::<[u32; 4]>().wrapping_add(four as usize + pair as usize * plane);
+    // SAFETY: the caller's promise.
+    unsafe {
+        copy_16(low.cast(), first, true);
+        copy_16(high.cast(), first.wrapping_add(plane), true);
+    }
+}
+
+/// Starts to copy four elements of either channel of a pair, zeros for those that there are not.
+///
+/// # Safety
+/// As [`start_as_they_are`]; rows are aligned to 16 bytes if they are said to be.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn start(p: &InputPacking, four: u32, aligned: bool, sample: *const f32, [low, high]: Slots) {
     let (row, within) = four.divide(p.row_fours);
     let (pair, row) = row.divide(p.rows);
     let (group, pair) = pair.divide(p.pairs);
@@ -241,18 +312,17 @@ unsafe fn load(p: &InputPacking, four: u32, exists: bool, aligned: bool, sample:
     let first_channel = group as usize * p.channels as usize + 2 * pair as usize;
     let first =
         sample.wrapping_add(first_channel * channel_elements + row as usize * p.width as usize + 4 * within as usize);
-    [0, 1].map(|number: u32| {
-        let exists = exists && 2 * pair + number < p.channels;
-        let first = first.wrapping_add(number as usize * channel_elements);
-        // SAFETY: the caller's promise: there is such a channel, and such an element of the row.
-        unsafe {
-            if !aligned {
-                return [0, 1, 2, 3].map(|word: u32| {
-                    let is_in_row = 4 * within + word < p.width;
-                    mem::load_readonly_if(exists && is_in_row, first.wrapping_add(word as usize))
-                });
-            }
-            if exists { mem::load_readonly(first.cast()) } else { [0.0; 4] }
+    // SAFETY: the caller's promise: if there is such a channel, it has such elements.
+    let copy = |slot: SharedPtr<[f32; 4]>, first: *const f32, exists: bool| unsafe {
+        if aligned {
+            copy_16(slot.cast(), first.cast(), exists);
+            return;
         }
-    })
+        unrolled!(WORD in 0..4, at most 4 => {
+            let is_in_row = 4 * within + (WORD as u32) < p.width;
+            copy_4(slot.cast().add(WORD as u32), first.wrapping_add(WORD).cast(), exists && is_in_row);
+        });
+    };
+    copy(low, first, 2 * pair < p.channels);
+    copy(high, first.wrapping_add(channel_elements), 2 * pair + 1 < p.channels);
 }

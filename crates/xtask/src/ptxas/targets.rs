@@ -5,7 +5,7 @@ use anyhow::Context;
 /// Compute capabilities of the generations in use, from Turing to Blackwell.
 const GENERATIONS: &[u32] = &[75, 80, 86, 89, 90, 100, 120];
 
-/// The targets of PTX for `arch`: every generation from its own on, or itself alone where its instructions are those of one
+/// The targets of PTX for `arch`: the generations from its own on that have no newer PTX among `all`, or itself alone where its instructions are those of one
 /// generation (`sm_90a`) or of one family (`sm_100f`). A generation that has such PTX of its own among `all` runs no other.
 pub(super) fn of(arch: &str, all: &[&str]) -> anyhow::Result<Vec<String>> {
     let capability = arch.strip_prefix("sm_").with_context(|| format!("{arch} is no GPU architecture"))?;
@@ -13,8 +13,11 @@ pub(super) fn of(arch: &str, all: &[&str]) -> anyhow::Result<Vec<String>> {
         return Ok(vec![arch.to_owned()]);
     }
     let oldest: u32 = capability.parse().with_context(|| format!("{arch} is no GPU architecture"))?;
-    let able =
-        GENERATIONS.iter().filter(|&&generation| generation >= oldest).map(|generation| format!("sm_{generation}"));
+    let newer =
+        all.iter().filter_map(|other| other.strip_prefix("sm_")?.parse().ok()).filter(|&other: &u32| other > oldest);
+    let next = newer.min().unwrap_or(u32::MAX);
+    let generations = GENERATIONS.iter().filter(|&&generation| (oldest..next).contains(&generation));
+    let able = generations.map(|generation| format!("sm_{generation}"));
     Ok(able.filter(|target| !all.contains(&format!("{target}a").as_str())).collect())
 }
 
@@ -28,10 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newer_gpus_run_older_ptx() {
+    fn gpus_run_the_newest_ptx_that_they_can() {
         assert_eq!(of("sm_70", &[]).unwrap().len(), GENERATIONS.len());
         assert_eq!(of("sm_80", &[]).unwrap(), ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]);
         assert_eq!(of("sm_100", &[]).unwrap(), ["sm_100", "sm_120"]);
+        assert_eq!(of("sm_70", &["sm_70", "sm_80"]).unwrap(), ["sm_75"]);
+        assert_eq!(of("sm_80", &["sm_70", "sm_80"]).unwrap(), of("sm_80", &[]).unwrap());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use conv_transpose_kernels::{
     Divisor,
-    tile::{INPUT_PACKING_THREADS, InputPacking, Variant},
+    tile::{INPUT_PACKING_BYTES, INPUT_PACKING_THREADS, InputPacking, Variant},
 };
 
 use crate::{
@@ -107,9 +107,12 @@ impl Input {
         let [_, _, x] = problem.axes();
         let [z, y, width] = self.extents;
         let divisor = |value: usize| Divisor::new(value as u64);
+        // If it is split, a thread packs two of them.
+        let fours = self.sample() / FOUR / if self.is_split { 2 } else { 1 };
         let packing = InputPacking {
             row_fours: divisor(width / FOUR),
             rows: divisor(z * y),
+            plane_fours: divisor(self.plane() / FOUR),
             pairs: divisor(if self.is_split { self.channels / 2 } else { self.channels }),
             blocks: divisor(self.blocks()),
             sample: (z * y * x.input * problem.in_channels()) as u64,
@@ -117,8 +120,8 @@ impl Input {
             channels: problem.in_channels_per_group() as u32,
             batch: self.batch as u32,
             fours: (self.sample() / FOUR) as u32,
+            fours_of_block: fours.div_ceil(self.blocks()).next_multiple_of(INPUT_PACKING_THREADS as usize) as u32,
             header: self.header as u32,
-            padding: 0,
         };
         let blocks = (self.batch * self.blocks()) as u32;
         let packers = packers(self.is_split);
@@ -126,7 +129,13 @@ impl Input {
             let arguments = vec![Argument::value(&packing), Argument::Input, PackedInput];
             // The second one looks at what the first has found when that has ended.
             let beside = kernel == packers[1];
-            Launch { beside, ..Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments) }
+            Launch {
+                blocks: [blocks, 1],
+                threads: INPUT_PACKING_THREADS,
+                shared_bytes: INPUT_PACKING_BYTES,
+                beside,
+                ..Launch::per_element(kernel, 0, arguments)
+            }
         })
     }
 }

@@ -10,6 +10,7 @@ mod layout;
 mod leads;
 mod ordinary;
 mod regions;
+mod side_by_side;
 mod tables;
 mod turns;
 
@@ -41,8 +42,8 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 15;
 
-/// The share of all cycles of a part that is worth a kernel compiled for it: for a smaller one, that takes longer than it is ever going to save.
-const COMPILED: f64 = 0.05;
+/// The share of all cycles of a part that is worth a kernel compiled for it. Small parts take longer than the model says: where the first one is divided along x, they wait for memory.
+const COMPILED: f64 = 0.01;
 
 pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
@@ -70,15 +71,22 @@ fn cheapest_parts(task: &Task, candidates: &[Candidate]) -> Result<Vec<Part>, Un
     ways.min_by(|a, b| cycles_of(a).total_cmp(&cycles_of(b))).ok_or(Unsupported::NoTile)
 }
 
-/// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, and of a division into regions, if there are such.
+/// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, of a division into regions, one part after the other and side by side, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
     let Ok(chosen) = cheapest_parts(task, &candidates) else { return Vec::new() };
-    let chosen = recipe_for(task, &chosen).describe();
     let whole = choice::several(task, &candidates, 1 + MOST_OTHERS);
     let divided = regions::all_parts(task, whole[0].clone());
+    let several = if chosen.len() > 1 { Some(&chosen) } else { divided.as_ref() };
+    let side_by_side = |parts: &Vec<Part>| {
+        let ways = side_by_side::ways(task, parts).into_iter();
+        ways.map(|blocks| recipe_on(task, parts, &blocks)).collect::<Vec<_>>()
+    };
+    let side_by_side = several.map(side_by_side).unwrap_or_default();
     let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
-    ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen).collect()
+    let chosen = recipe_for(task, &chosen).describe();
+    let one_after_the_other = ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen);
+    one_after_the_other.chain(side_by_side).collect()
 }
 
 /// The kernel that finds the largest values of a weight that is packed as `f16`.
@@ -101,8 +109,13 @@ fn fill_first(task: &Task, parts: &[Part]) -> Launch {
     Launch { is_spared, ..fill::launch(task, &Parameters::new(&task.problem).problem) }
 }
 
-/// The recipe of some parts, with a launch for each. Those whose weight is packed alike share it.
+/// The recipe of some parts, one after the other.
 fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
+    recipe_on(task, parts, &side_by_side::one_after_the_other(task, parts))
+}
+
+/// The recipe of some parts on so many blocks each, at most, with a launch for each. Those whose weight is packed alike share it.
+fn recipe_on(task: &Task, parts: &[Part], blocks: &[u32]) -> Recipe {
     let mut recipe = Recipe::default();
     if let Some(part) = parts.iter().find(|part| part.layout.cut.variant.reads_packed()) {
         let input = part.layout.input;
@@ -118,7 +131,7 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         let first_packed = alike.map_or_else(|| add_packing(&mut recipe, task, part), |other| starts[other]);
         starts.push(first_packed);
         let table = add_table(&mut recipe, &part.tables.rows);
-        recipe.launches.push(compute(task, parts, number, table, first_packed));
+        recipe.launches.push(compute(task, parts, number, blocks[number], table, first_packed));
     }
     let describe = |part: &Part| {
         let stored = match part.tables.shared.boxed {
@@ -130,6 +143,9 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
         format!("{}{stored}", part.layout)
     };
     recipe.description = parts.iter().map(describe).collect::<Vec<_>>().join(" and ");
+    if blocks[0] < task.target.multiprocessors {
+        recipe.description += &format!(", side by side on {} and {} multiprocessors", blocks[0], blocks[1]);
+    }
     recipe.cycles = Some(cost::LAUNCH + cycles_of(parts));
     recipe
 }
@@ -174,12 +190,12 @@ fn add_table<T: Pod>(recipe: &mut Recipe, entries: &[T]) -> usize {
     recipe.tables.len() - 1
 }
 
-/// The launch that computes one of the parts, with the table of that number.
-fn compute(task: &Task, parts: &[Part], number: usize, table: usize, first_packed: usize) -> Launch {
+/// The launch that computes one of the parts on so many blocks at most, with the table of that number.
+fn compute(task: &Task, parts: &[Part], number: usize, blocks: u32, table: usize, first_packed: usize) -> Launch {
     let Part { layout, tables, cycles } = &parts[number];
     let cycles_without_packing = cycles - cost::pack(&task.problem, layout);
     let partners = layout.cut.partners;
-    let workers = layout.jobs(task.problem.groups()).min(task.target.multiprocessors.into()) as u32;
+    let workers = layout.jobs(task.problem.groups()).min(blocks.into()) as u32;
     let jobs = layout.jobs(task.problem.groups()) as usize;
     let turn = turns::best(workers as usize, jobs, layout.channel_tiles as usize, &cost::passes(task, layout));
     let is_packed = layout.cut.variant.reads_packed();

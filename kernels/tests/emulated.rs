@@ -1,6 +1,7 @@
 //! The kernels as they are written, under the emulator.
 
 mod case;
+mod packed_input;
 
 use std::fs;
 

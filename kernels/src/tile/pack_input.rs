@@ -13,9 +13,11 @@
 //! In single precision (`_split`) every value is the sum of two numbers, and of 16 channels there are eight words for each position with the large parts of pairs, then eight with the small ones. The power
 //! is right from 1/4 to 8. Values from `2^-13` of the largest one of a sample on have all bits; others are rounded to a multiple of less than `2^-34` of it.
 
+use core::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 use cuda_std::{
-    async_copy::{commit_group, copy_4, copy_16, wait_group},
+    async_copy::{commit_group, copy_16, wait_group},
     half, kernel,
     math::larger_magnitude,
     mem,
@@ -34,13 +36,13 @@ use crate::index::{Divisor, Index};
 /// Threads of a block.
 pub const INPUT_PACKING_THREADS: u32 = 256;
 
-/// Fours of pairs that a thread has under way together, each in a slot of its own in shared memory: a copy takes no registers meanwhile, and no lines of the multiprocessor's cache. A power of two.
-const UNDER_WAY: u32 = 4;
+/// Fours of pairs that a thread has under way together in registers.
+const IN_REGISTERS: usize = 2;
 
-/// Shared memory of a block: a word for each warp, and the slots of its threads.
-pub const INPUT_PACKING_BYTES: u32 = OF_WARPS_BYTES + UNDER_WAY * 2 * 16 * INPUT_PACKING_THREADS;
+/// The same in shared memory, each in a slot of its own: a copy takes no registers meanwhile, and no lines of the multiprocessor's cache. A power of two.
+const IN_SLOTS: u32 = 4;
 
-/// Bytes of the words of all warps, a multiple of 16.
+/// Shared memory of a block that has no slots: a word for each warp.
 const OF_WARPS_BYTES: u32 = INPUT_PACKING_THREADS / 32 * 4;
 
 /// What is packed, and where.
@@ -73,11 +75,26 @@ pub struct InputPacking {
     pub header: u32,
 }
 
+impl InputPacking {
+    /// Whether words go through slots in shared memory: where a thread has many of them, and nothing is filled up, neither rows nor channels. Otherwise that takes longer than it spares.
+    #[cfg_attr(gpu, inline(always))]
+    fn has_slots(&self) -> bool {
+        let is_long = self.fours_of_block > IN_SLOTS * INPUT_PACKING_THREADS;
+        is_long && self.width.is_multiple_of(4) && self.channels == 2 * self.pairs.value() as u32
+    }
+
+    /// Dynamic shared memory of a block.
+    pub fn shared_bytes(&self) -> u32 {
+        let slots = if self.has_slots() { IN_SLOTS * INPUT_PACKING_THREADS } else { 0 };
+        OF_WARPS_BYTES + slots * size_of::<[[f32; 4]; 2]>() as u32
+    }
+}
+
 /// Packs the samples as if the largest value of each were around one, and finds it.
 ///
 /// # Safety
 /// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
-/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with [`INPUT_PACKING_BYTES`] of shared memory.
+/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with as much shared memory as [`shared_bytes`](InputPacking::shared_bytes) says.
 #[kernel]
 pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
@@ -189,12 +206,16 @@ unsafe fn pack<const SPLIT: bool>(
     let packed = packed.wrapping_add(p.header as usize + 4 * (sample as usize * p.fours as usize)).cast::<[u32; 4]>();
     let aligned = p.width.is_multiple_of(4) && input.addr().is_multiple_of(16);
     let target = Target { packed, scale: power_of_two(exponent), plane: p.plane_fours.value() as u32 };
+    // If they are split, there are two fours of words for each.
+    let count = if SPLIT { p.fours / 2 } else { p.fours };
+    let begin = block * p.fours_of_block;
+    let fours = begin + thread::thread_idx_x()..count.min(begin + p.fours_of_block);
     // SAFETY: the caller's promise.
     unsafe {
-        if aligned && p.channels == 2 * p.pairs.value() as u32 {
-            pack_fours::<SPLIT>(p, block, &target, |four, slots| start_as_they_are(p, four, input, slots))
+        if aligned && p.has_slots() {
+            pack_through_slots::<SPLIT>(p, fours, input, &target)
         } else {
-            pack_fours::<SPLIT>(p, block, &target, |four, slots| start(p, four, aligned, input, slots))
+            pack_through_registers::<SPLIT>(p, fours, aligned, input, &target)
         }
     }
 }
@@ -207,43 +228,74 @@ struct Target {
     plane: u32,
 }
 
+/// Packs this thread's share of some fours of pairs, rows or channels of which may be filled up. Returns the largest finite magnitude.
+///
+/// # Safety
+/// As [`pack_input`](fn@pack_input); rows are aligned to 16 bytes if they are said to be.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn pack_through_registers<const SPLIT: bool>(
+    p: &InputPacking,
+    fours: Range<u32>,
+    aligned: bool,
+    sample: *const f32,
+    target: &Target,
+) -> f32 {
+    let Range { start: mut first, end } = fours;
+    let mut largest = 0.0f32;
+    while first < end {
+        let mut pairs = [[[0.0; 4]; 2]; IN_REGISTERS];
+        unrolled!(NEXT in 0..IN_REGISTERS, at most 2 => {
+            let four = first + NEXT as u32 * INPUT_PACKING_THREADS;
+            // SAFETY: the caller's promise.
+            pairs[NEXT] = unsafe { load(p, four, four < end, aligned, sample) };
+        });
+        unrolled!(NEXT in 0..IN_REGISTERS, at most 2 => {
+            let four = first + NEXT as u32 * INPUT_PACKING_THREADS;
+            largest = larger_magnitude(largest, largest_of_pairs(pairs[NEXT]));
+            if four < end {
+                // SAFETY: the caller's promise: this four is this thread's.
+                unsafe { store::<SPLIT>(p, four, pairs[NEXT], target) };
+            }
+        });
+        first += IN_REGISTERS as u32 * INPUT_PACKING_THREADS;
+    }
+    largest
+}
+
 /// The slots of either channel of a four of pairs.
 type Slots = [SharedPtr<[f32; 4]>; 2];
 
-/// Packs a block's share of fours of pairs, which `start` starts to copy to their slots.
+/// Packs this thread's share of some fours of pairs, where nothing is filled up. Returns the largest finite magnitude.
 ///
 /// # Safety
-/// As [`pack_input`](fn@pack_input).
+/// As [`pack_input`](fn@pack_input); rows are aligned to 16 bytes, and there are slots.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn pack_fours<const SPLIT: bool>(
+unsafe fn pack_through_slots<const SPLIT: bool>(
     p: &InputPacking,
-    block: u32,
+    fours: Range<u32>,
+    sample: *const f32,
     target: &Target,
-    start: impl Fn(u32, Slots),
 ) -> f32 {
-    // If they are split, there are two fours of words for each.
-    let count = if SPLIT { p.fours / 2 } else { p.fours };
-    let begin = block * p.fours_of_block;
-    let end = count.min(begin + p.fours_of_block);
-    let mut four = begin + thread::thread_idx_x();
+    let Range { start: mut four, end } = fours;
     let start = |four: u32| {
         if four < end {
-            start(four, slots(four / INPUT_PACKING_THREADS));
+            // SAFETY: the caller's promise: there is such a four. Nothing is on its way to this slot any more.
+            unsafe { start(p, four, sample, slots(four / INPUT_PACKING_THREADS)) };
         }
         commit_group();
     };
-    for ahead in 0..UNDER_WAY {
+    for ahead in 0..IN_SLOTS {
         start(four + ahead * INPUT_PACKING_THREADS);
     }
     let mut largest = 0.0f32;
     while four < end {
-        wait_group::<{ UNDER_WAY - 1 }>();
+        wait_group::<{ IN_SLOTS - 1 }>();
         // SAFETY: these are this thread's slots, and the copies to them are complete.
         let pairs = slots(four / INPUT_PACKING_THREADS).map(|slot| unsafe { slot.load() });
         largest = larger_magnitude(largest, largest_of_pairs(pairs));
         // SAFETY: the caller's promise: this four is this thread's.
         unsafe { store::<SPLIT>(p, four, pairs, target) };
-        start(four + UNDER_WAY * INPUT_PACKING_THREADS);
+        start(four + IN_SLOTS * INPUT_PACKING_THREADS);
         four += INPUT_PACKING_THREADS;
     }
     largest
@@ -252,7 +304,7 @@ unsafe fn pack_fours<const SPLIT: bool>(
 /// This thread's slots for its four of that number, of which so many are under way at a time.
 #[cfg_attr(gpu, inline(always))]
 fn slots(number: u32) -> Slots {
-    let first = number % UNDER_WAY * 2 * INPUT_PACKING_THREADS + thread::thread_idx_x();
+    let first = number % IN_SLOTS * 2 * INPUT_PACKING_THREADS + thread::thread_idx_x();
     let slots = dynamic_shared_mem::<u8>().add(OF_WARPS_BYTES).cast::<[f32; 4]>();
     [slots.add(first), slots.add(first + INPUT_PACKING_THREADS)]
 }
@@ -282,12 +334,12 @@ unsafe fn store<const SPLIT: bool>(p: &InputPacking, four: u32, pairs: [[f32; 4]
     }
 }
 
-/// Starts to copy four elements of either channel of a pair where nothing is filled up: rows are fours, and channels pairs.
+/// Starts to copy a four of pairs to its slots, where nothing is filled up.
 ///
 /// # Safety
 /// The sample has such a four, aligned to 16 bytes; the slots are this thread's, and nothing is on its way there.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn start_as_they_are(p: &InputPacking, four: u32, sample: *const f32, [low, high]: Slots) {
+unsafe fn start(p: &InputPacking, four: u32, sample: *const f32, [low, high]: Slots) {
     let plane = p.plane_fours.value() as usize;
     let (pair, _) = four.divide(p.plane_fours);
     // Of two channels, the fours of the pairs before.
@@ -299,12 +351,12 @@ unsafe fn start_as_they_are(p: &InputPacking, four: u32, sample: *const f32, [lo
     }
 }
 
-/// Starts to copy four elements of either channel of a pair, zeros for those that there are not.
+/// Loads four elements of either channel of a pair, zeros for those that there are not.
 ///
 /// # Safety
-/// As [`start_as_they_are`]; rows are aligned to 16 bytes if they are said to be.
+/// If it `exists`, the sample has such a four; rows are aligned to 16 bytes if they are said to be.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn start(p: &InputPacking, four: u32, aligned: bool, sample: *const f32, [low, high]: Slots) {
+unsafe fn load(p: &InputPacking, four: u32, exists: bool, aligned: bool, sample: *const f32) -> [[f32; 4]; 2] {
     let (row, within) = four.divide(p.row_fours);
     let (pair, row) = row.divide(p.rows);
     let (group, pair) = pair.divide(p.pairs);
@@ -312,17 +364,18 @@ unsafe fn start(p: &InputPacking, four: u32, aligned: bool, sample: *const f32, 
     let first_channel = group as usize * p.channels as usize + 2 * pair as usize;
     let first =
         sample.wrapping_add(first_channel * channel_elements + row as usize * p.width as usize + 4 * within as usize);
-    // SAFETY: the caller's promise: if there is such a channel, it has such elements.
-    let copy = |slot: SharedPtr<[f32; 4]>, first: *const f32, exists: bool| unsafe {
-        if aligned {
-            copy_16(slot.cast(), first.cast(), exists);
-            return;
+    [0, 1].map(|number: u32| {
+        let exists = exists && 2 * pair + number < p.channels;
+        let first = first.wrapping_add(number as usize * channel_elements);
+        // SAFETY: the caller's promise: there is such a channel, and such an element of the row.
+        unsafe {
+            if !aligned {
+                return [0, 1, 2, 3].map(|word: u32| {
+                    let is_in_row = 4 * within + word < p.width;
+                    mem::load_readonly_if(exists && is_in_row, first.wrapping_add(word as usize))
+                });
+            }
+            if exists { mem::load_readonly(first.cast()) } else { [0.0; 4] }
         }
-        unrolled!(WORD in 0..4, at most 4 => {
-            let is_in_row = 4 * within + (WORD as u32) < p.width;
-            copy_4(slot.cast().add(WORD as u32), first.wrapping_add(WORD).cast(), exists && is_in_row);
-        });
-    };
-    copy(low, first, 2 * pair < p.channels);
-    copy(high, first.wrapping_add(channel_elements), 2 * pair + 1 < p.channels);
+    })
 }

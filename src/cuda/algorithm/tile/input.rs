@@ -2,7 +2,7 @@
 
 use conv_transpose_kernels::{
     Divisor,
-    tile::{INPUT_PACKING_BYTES, INPUT_PACKING_THREADS, InputPacking, Variant},
+    tile::{INPUT_PACKING_THREADS, InputPacking, Variant},
 };
 
 use crate::{
@@ -132,7 +132,7 @@ impl Input {
             Launch {
                 blocks: [blocks, 1],
                 threads: INPUT_PACKING_THREADS,
-                shared_bytes: INPUT_PACKING_BYTES,
+                shared_bytes: packing.shared_bytes(),
                 beside,
                 ..Launch::per_element(kernel, 0, arguments)
             }

@@ -1,38 +1,40 @@
 //! Side by side: on how many multiprocessors the parts are computed.
 //!
-//! Usually all of them compute the first part, then the others, which are small. Columns at the end of rows take long for what they are: they wait for memory, because they read and write a small piece of each row, which
-//! has left the cache since the first part was there. Computed by a few multiprocessors at the same time, they find it there, and delay nobody. But both have to take as long as each other, within a few percent: problem 61
-//! takes 0.66 ms instead of 0.75 with 11 multiprocessors for its columns, 0.80 with eight, and 70 takes 1.60 ms instead of 1.68 with eight, 1.85 with ten. The model does not know it as well as that, so it is for `Autotune` to
-//! measure. (`benchmarks/2026-11-27-gpu-side-by-side.md`)
+//! Usually all of them compute the first part, then the others, which are small. Columns at the end of rows take long for what they are: they read and write a small piece of each row, which has left the cache since the
+//! first part was there. A few multiprocessors that compute them at the same time find it there. But then both have to take as long as each other: problem 61 takes 0.66 ms with 11 multiprocessors for its columns, 0.80 with
+//! eight, and 0.75 one after the other; 70 takes 1.60 ms with eight, 1.85 with ten, and 1.67. The model does not know it as well as that, so `Autotune` measures it (`benchmarks/2026-11-27-gpu-side-by-side.md`).
 
 use super::{Task, choice::Part, cost};
 
-/// The most multiprocessors for the second part: one of so many.
-const MOST: f64 = 1.0 / 4.0;
+/// The share of the multiprocessors that the second part gets at most.
+const MOST: f64 = 0.25;
 
-/// How much longer or shorter the second part may take than the model says.
-const MARGINS: [f64; 3] = [0.85, 1.0, 1.15];
+/// How many times as many multiprocessors as the model says the second part gets.
+const TIMES: [f64; 3] = [0.85, 1.0, 1.15];
 
-/// The most blocks of each part, usually: one for each multiprocessor, which does one job after the other. Beyond the columns that the first part has, blocks have one job each, and go wherever one has ended.
+/// The most blocks of each part if they are computed one after the other: one for each multiprocessor, which does one job after the other. Where the first part leaves columns to others, blocks of these have
+/// one job each, and go wherever one has ended.
 pub(super) fn one_after_the_other(task: &Task, parts: &[Part]) -> Vec<u32> {
     let divides_rows = !parts[0].layout.region.is_last[2];
     let blocks = |number| if number > 0 && divides_rows { u32::MAX } else { task.target.multiprocessors };
     (0..parts.len()).map(blocks).collect()
 }
 
-/// The same, with the first two parts side by side, in some ways that may be fast, if there are such parts.
+/// The same if the first two parts are computed side by side: some ways that may be fast, none if there is one part.
 pub(super) fn ways(task: &Task, parts: &[Part]) -> Vec<Vec<u32>> {
     let multiprocessors = task.target.multiprocessors;
     let [first, second, ..] = parts else { return Vec::new() };
+    let most_of_second = (MOST * f64::from(multiprocessors)).floor();
     // Partners have one job each.
-    if !task.target.large_tiles || [first, second].iter().any(|part| part.layout.cut.partners > 1) {
+    let have_partners = [first, second].iter().any(|part| part.layout.cut.partners > 1);
+    if !task.target.large_tiles || have_partners || most_of_second < 1.0 {
         return Vec::new();
     }
     let cycles = first.cycles - cost::pack(&task.problem, &first.layout);
     let balanced = f64::from(multiprocessors) * second.cycles / (cycles + second.cycles);
     let mut ways: Vec<Vec<u32>> = Vec::new();
-    for margin in MARGINS {
-        let of_second = (margin * balanced).round().clamp(1.0, MOST * f64::from(multiprocessors)) as u32;
+    for times in TIMES {
+        let of_second = (times * balanced).round().clamp(1.0, most_of_second) as u32;
         let mut blocks = one_after_the_other(task, parts);
         blocks[..2].copy_from_slice(&[multiprocessors - of_second, of_second]);
         if !ways.contains(&blocks) {

@@ -107,7 +107,7 @@ impl Input {
         let [_, _, x] = problem.axes();
         let [z, y, width] = self.extents;
         let divisor = |value: usize| Divisor::new(value as u64);
-        // If it is split, a thread packs two of them.
+        // Of pairs of channels, which are two fours of words each if they are split.
         let fours = self.sample() / FOUR / if self.is_split { 2 } else { 1 };
         let packing = InputPacking {
             row_fours: divisor(width / FOUR),
@@ -129,13 +129,8 @@ impl Input {
             let arguments = vec![Argument::value(&packing), Argument::Input, PackedInput];
             // The second one looks at what the first has found when that has ended.
             let beside = kernel == packers[1];
-            Launch {
-                blocks: [blocks, 1],
-                threads: INPUT_PACKING_THREADS,
-                shared_bytes: packing.shared_bytes(),
-                beside,
-                ..Launch::per_element(kernel, 0, arguments)
-            }
+            let launch = Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments);
+            Launch { beside, shared_bytes: packing.shared_bytes(), ..launch }
         })
     }
 }

@@ -77,12 +77,9 @@ fn others(task: &Task) -> Vec<Recipe> {
     let Ok(chosen) = cheapest_parts(task, &candidates) else { return Vec::new() };
     let whole = choice::several(task, &candidates, 1 + MOST_OTHERS);
     let divided = regions::all_parts(task, whole[0].clone());
-    let several = if chosen.len() > 1 { Some(&chosen) } else { divided.as_ref() };
-    let side_by_side = |parts: &Vec<Part>| {
-        let ways = side_by_side::ways(task, parts).into_iter();
-        ways.map(|blocks| recipe_on(task, parts, &blocks)).collect::<Vec<_>>()
-    };
-    let side_by_side = several.map(side_by_side).unwrap_or_default();
+    let several = if chosen.len() > 1 { &chosen } else { divided.as_ref().unwrap_or(&chosen) };
+    let on = |blocks: Vec<u32>| recipe_on(task, several, &blocks);
+    let side_by_side: Vec<_> = side_by_side::ways(task, several).into_iter().map(on).collect();
     let ways = whole.into_iter().map(|part| vec![part]).chain(divided);
     let chosen = recipe_for(task, &chosen).describe();
     let one_after_the_other = ways.map(|parts| recipe_for(task, &parts)).filter(|recipe| recipe.describe() != chosen);

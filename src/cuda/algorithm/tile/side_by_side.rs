@@ -52,17 +52,17 @@ mod tests {
     };
     use crate::{ConvTranspose3d, Precision, Shape};
 
-    fn parts(extent: usize, target: Target) -> (Task, Vec<Part>) {
+    fn parts(extent: usize) -> (Task, Vec<Part>) {
         let layer = ConvTranspose3d::builder(48, 48, [3; 3]).build().unwrap();
         let problem = layer.problem(Shape::batched(8, 48, [extent; 3])).unwrap().to_compute();
-        let task = Task::new(problem, Precision::Tf32, target);
+        let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
         let parts = cheapest_parts(&task, &candidates(&task).unwrap()).unwrap();
         (task, parts)
     }
 
     #[test]
     fn some_multiprocessors_compute_the_columns_that_are_beyond() {
-        let (task, parts) = parts(64, Target::EMULATED);
+        let (task, parts) = parts(64);
         assert!(parts.len() > 1, "66 positions of a row: problem 61");
         assert_eq!(one_after_the_other(&task, &parts)[..2], [132, u32::MAX]);
         let ways = ways(&task, &parts);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn one_part_has_all_multiprocessors() {
-        let (task, parts) = parts(62, Target::EMULATED);
+        let (task, parts) = parts(62);
         assert_eq!(one_after_the_other(&task, &parts), [132]);
         assert!(ways(&task, &parts).is_empty());
     }

@@ -2,6 +2,7 @@
 //!
 //! Each lane brings words along, as many as the operation takes, and gets up to four back.
 
+use core::array;
 use core::panic::Location;
 use std::vec::Vec;
 
@@ -69,20 +70,22 @@ impl Meeting {
         self.arrived.trailing_zeros()
     }
 
-    /// What the operation yields to a lane, once all are there.
-    pub(super) fn answer(&self, lane: usize) -> Answer {
-        let word = |word| [word, 0, 0, 0];
+    /// What the operation yields to each lane, once all are there.
+    pub(super) fn answers(&self) -> [Answer; LANES] {
+        let all = |word| [[word, 0, 0, 0]; LANES];
         match self.call.operation {
-            Operation::Synchronise | Operation::SyncNamed { .. } | Operation::ArriveNamed { .. } => word(0),
-            Operation::Vote => word(lanes(self.call.mask).map(|lane| self.offers[lane] << lane).sum()),
+            Operation::Synchronise | Operation::SyncNamed { .. } | Operation::ArriveNamed { .. } => all(0),
+            Operation::Vote => all(lanes(self.call.mask).map(|lane| self.offers[lane] << lane).sum()),
             Operation::Exchange => {
                 let (exchanged, _) = self.offers.as_chunks();
-                let [_, source] = exchanged[lane];
-                let [bits, _] = exchanged[source as usize];
-                word(bits)
+                array::from_fn(|lane| {
+                    let [_, source] = exchanged[lane];
+                    let [bits, _] = exchanged[source as usize % LANES];
+                    [bits, 0, 0, 0]
+                })
             }
-            Operation::Maximum => word(lanes(self.call.mask).map(|lane| self.offers[lane]).max().unwrap_or(0)),
-            Operation::Multiply(elements) => matrices::multiply_add(elements, self.offers.as_chunks().0, lane),
+            Operation::Maximum => all(lanes(self.call.mask).map(|lane| self.offers[lane]).max().unwrap_or(0)),
+            Operation::Multiply(elements) => matrices::multiply_add(elements, self.offers.as_chunks().0),
         }
     }
 }

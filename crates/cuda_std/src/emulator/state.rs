@@ -271,10 +271,10 @@ impl State {
             self.block.members[self.current as usize].status = Status::AtWarp(call.location);
             return Ok(None);
         };
-        self.release_lanes(warp, &meeting);
-        let answer = meeting.answer(lane as usize);
+        let answers = meeting.answers();
+        self.release_lanes(warp, meeting.call.mask, &answers);
         self.block.warps[warp].end(meeting);
-        Ok(Some(answer))
+        Ok(Some(answers[lane as usize]))
     }
 
     /// The running thread comes to a named barrier: with the last lane, its warp does.
@@ -305,7 +305,7 @@ impl State {
                 self.block.members[warp * LANES + lane].status = Status::AtNamedBarrier(location);
             }
         } else {
-            self.release_lanes(warp, &meeting);
+            self.release_lanes(warp, call.mask, &meeting.answers());
         }
         self.block.warps[warp].end(meeting);
         if let Some(gathering) = opened {
@@ -330,13 +330,14 @@ impl State {
         }
     }
 
-    fn release_lanes(&mut self, warp: usize, meeting: &Meeting) {
-        for lane in lanes(meeting.call.mask) {
+    /// The lanes of a warp that have met go on, each with its answer.
+    fn release_lanes(&mut self, warp: usize, mask: u32, answers: &[Answer; LANES]) {
+        for lane in lanes(mask) {
             let thread = warp * LANES + lane;
             if thread as u32 != self.current {
                 let member = &mut self.block.members[thread];
                 member.status = Status::Ready;
-                member.answer = meeting.answer(lane);
+                member.answer = answers[lane];
                 self.block.ready.push_back(thread as u32);
             }
         }

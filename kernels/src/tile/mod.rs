@@ -255,7 +255,7 @@ unsafe fn consume<
             for stages_left in (0..if has_product { t.stages } else { 0 }).rev() {
                 inputs.await_full();
                 if CONVERT {
-                    let now = Exponent::from_bits(inputs.exponent().load());
+                    let now = Exponent::from_bits(inputs.exponent_for_warp());
                     if !SPLIT && now != exponent && !accumulators.are_empty() {
                         accumulators.wait::<0>();
                         accumulators.scale([power_of_two(now.minus(exponent)); 2]);

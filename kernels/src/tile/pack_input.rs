@@ -205,7 +205,7 @@ unsafe fn pack<const SPLIT: bool>(
     let input = input.wrapping_add(sample as usize * p.sample as usize);
     let packed = packed.wrapping_add(p.header as usize + 4 * (sample as usize * p.fours as usize)).cast::<[u32; 4]>();
     let aligned = p.width.is_multiple_of(4) && input.addr().is_multiple_of(16);
-    let target = Target { packed, scale: power_of_two(exponent), plane: p.plane_fours.value() as u32 };
+    let target = Target { packed, scale: power_of_two(exponent) };
     // If they are split, there are two fours of words for each.
     let count = if SPLIT { p.fours / 2 } else { p.fours };
     let begin = block * p.fours_of_block;
@@ -224,8 +224,6 @@ unsafe fn pack<const SPLIT: bool>(
 struct Target {
     packed: *mut [u32; 4],
     scale: f32,
-    /// Fours of a channel.
-    plane: u32,
 }
 
 /// Packs this thread's share of some fours of pairs, rows or channels of which may be filled up. Returns the largest finite magnitude.
@@ -316,17 +314,18 @@ fn slots(number: u32) -> Slots {
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<const SPLIT: bool>(p: &InputPacking, four: u32, pairs: [[f32; 4]; 2], target: &Target) {
     const BLOCK: u32 = 8;
-    let Target { packed, scale, plane } = *target;
+    let Target { packed, scale } = *target;
     let [low, high] = pairs.map(|words| words.map(|word| word * scale));
     let words = |low: [f32; 4], high: [f32; 4]| [0, 1, 2, 3].map(|word| half::pack([low[word], high[word]]));
     // SAFETY: the caller's promise.
     unsafe {
         if SPLIT {
             let (pair, _) = four.divide(p.plane_fours);
-            let large = four + pair / BLOCK * BLOCK * plane;
+            let block_of_channels = BLOCK * p.plane_fours.value() as u32;
+            let large = four + pair / BLOCK * block_of_channels;
             let (low, high) = (low.map(split::<0>), high.map(split::<0>));
             mem::store(packed.add(large as usize), words(low.map(|parts| parts.0), high.map(|parts| parts.0)));
-            let small = large + BLOCK * plane;
+            let small = large + block_of_channels;
             mem::store(packed.add(small as usize), words(low.map(|parts| parts.1), high.map(|parts| parts.1)));
         } else {
             mem::store(packed.add(four as usize), words(low, high));

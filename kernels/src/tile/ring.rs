@@ -184,6 +184,17 @@ impl Ring {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
+    /// That exponent, for all lanes of a warp. The lane that leaves the slot for all of them is the one that reads it, so that nobody reads it after that; all lanes being
+    /// together would do, but racecheck does not follow that.
+    ///
+    /// # Safety
+    /// The slot is full, and all lanes of the warp come here together.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) unsafe fn exponent_for_warp(&self) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { warp::warp_shuffle_idx(u32::MAX, self.exponent().load_if(warp::lane_id() == 0, 0), 0) }
+    }
+
     /// Where each warp that measures leaves the largest value that it found in the slot.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn largest_values(&self) -> SharedPtr<u32> {

@@ -1,4 +1,4 @@
-//! The direct kernels on a GPU, as they are and compiled for their layer: both have to be exact for small whole numbers.
+//! The direct and the gather kernels on a GPU, as they are and compiled for their layer: all of them have to be exact for small whole numbers.
 #![cfg(feature = "cuda")]
 
 mod gpu;
@@ -19,8 +19,8 @@ fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
     let bias = device.upload_slice(&bias).unwrap();
-    for specialised in [false, true] {
-        let options = Options::default().algorithm(Algorithm::Direct).precision(Precision::F32);
+    for (algorithm, specialised) in [Algorithm::Direct, Algorithm::Gather].map(|a| [(a, false), (a, true)]).concat() {
+        let options = Options::default().algorithm(algorithm).precision(Precision::F32);
         let options = options.specialised(specialised).compile_within(Duration::MAX);
         let plan = Plan::new(device, layer, input, options).unwrap();
         assert_eq!(plan.is_specialised(), specialised);
@@ -44,6 +44,9 @@ fn kernels_compiled_for_their_layer_compute_the_same() {
     }
     let layer = ConvTranspose::<1>::builder(8, 4, [15]).padding([14]).dilation([2]).groups(4).build().unwrap();
     check(&device, &layer, Shape::batched(3, 8, [1000]));
+    // More channels than a loop over them is unrolled for.
+    let layer = ConvTranspose::<1>::builder(37, 3, [4]).stride([3]).padding([1]).build().unwrap();
+    check(&device, &layer, Shape::batched(2, 37, [41]));
     let layer = ConvTranspose::<3>::builder(3, 2, [3, 4, 3]).stride([1, 2, 1]).padding([1, 1, 1]).build().unwrap();
     check(&device, &layer, Shape::batched(2, 3, [9, 10, 21]));
 }

@@ -143,6 +143,7 @@ mod tests {
             include_str!("../../benches/few_channels.json"),
             include_str!("../../benches/layers.json"),
             include_str!("../../benches/networks.json"),
+            include_str!("../../benches/small_layers.json"),
         ];
         for json in lists {
             let mut numbers: Vec<_> = parse(json).unwrap().iter().map(|problem| problem.id.unwrap()).collect();

@@ -3,7 +3,7 @@
 use conv_transpose_kernels as kernels;
 use kernels::PIECES;
 
-use super::{Algorithm, Implementation, Task};
+use super::{Algorithm, Implementation, Task, gather};
 use crate::{
     Axis, Precision, Problem,
     cuda::{
@@ -41,12 +41,14 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 }
 
 /// With few channels in a group, and not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try
-/// them all. Where they are not the usual choice, a model says how they compare to tiles.
+/// them all. Where they are not the usual choice, a model says how they compare to tiles; and for layers of a few microseconds, how they compare to `gather`.
 fn worth(task: &Task) -> bool {
     const MOST_PAIRS: usize = 64;
     let [inputs, outputs] = channels(task);
     let are_few = inputs.saturating_mul(outputs) <= MOST_PAIRS || has_few_products(task);
-    (task.target.tensor_cores && are_few || has_few_channels(task)) && task.taps_are_mostly_inside()
+    (task.target.tensor_cores && are_few || has_few_channels(task) || has_hardly_any_products(task))
+        && task.taps_are_mostly_inside()
+        && !gather::takes_less_than(task, expected_cycles(task, &Layout::of(&task.problem)))
 }
 
 /// Whether an output has so few products that tiles are mostly empty, however many output channels there are.
@@ -54,6 +56,12 @@ fn has_few_products(task: &Task) -> bool {
     const MOST_PRODUCTS: usize = 16;
     let taps = task.problem.axes().iter().map(|axis| axis.kernel);
     taps.fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
+}
+
+/// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by what is written: however large a layer is (`benchmarks/2026-11-27-gpu-small-layers.md`).
+fn has_hardly_any_products(task: &Task) -> bool {
+    const MOST_PRODUCTS: usize = 2;
+    task.target.tensor_cores && task.taps().into_iter().fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
 }
 
 /// Channels of a group: of the input, and of the output.
@@ -69,7 +77,7 @@ fn cycles(task: &Task, layout: &Layout) -> Option<f64> {
     const MOST_CYCLES_IF_SMALL: f64 = 16_000.0;
     let is_usual = has_few_channels(task);
     let are_usually_faster = !task.target.tensor_cores || channels(task) == [1, 1] || rows(task) < FEW_ROWS;
-    if is_usual && are_usually_faster {
+    if is_usual && are_usually_faster || has_hardly_any_products(task) {
         return None;
     }
     let expected = expected_cycles(task, layout);
@@ -323,6 +331,22 @@ mod tests {
         assert!(is_direct(1, 96, [2, 2], 30));
         assert!(!is_direct(1, 96, [2, 2], 500), "too large for the model to be sure");
         assert!(!is_direct(8, 96, [2, 2], 30), "more products than that");
+    }
+
+    #[test]
+    fn layers_of_one_or_two_products_for_each_output_are_direct() {
+        let is_direct = |inputs: usize, outputs: usize, kernel: [usize; 2], stride: [usize; 2]| {
+            let layer = ConvTranspose2d::builder(inputs, outputs, kernel).stride(stride).build().unwrap();
+            let problem = layer.problem(Shape::batched(8, inputs, [512, 512])).unwrap().to_compute();
+            [Precision::F32, Precision::Tf32].map(|precision| {
+                choose(Algorithm::Auto, &Task::new(problem, precision, Target::EMULATED)).unwrap().0
+                    == Algorithm::Direct
+            })
+        };
+        assert_eq!(is_direct(1, 64, [1, 1], [1, 1]), [true; 2]);
+        assert_eq!(is_direct(1, 32, [3, 3], [3, 3]), [true; 2]);
+        assert_eq!(is_direct(2, 96, [1, 3], [1, 3]), [true; 2]);
+        assert_eq!(is_direct(3, 64, [1, 1], [1, 1]), [false; 2]);
     }
 
     #[test]

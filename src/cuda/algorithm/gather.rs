@@ -1,4 +1,5 @@
-//! The gather kernel: one thread per output element.
+//! The gather kernel: one thread per output element. What takes a few microseconds it takes less time for than anything else: it has the most threads,
+//! and compiled for its layer, each of them has all that it loads under way at once.
 
 use super::{Algorithm, Implementation, Task};
 use crate::cuda::{
@@ -30,6 +31,49 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     let Parameters { problem, phases } = Parameters::new(&task.problem);
     let kernel = if task.wide { "gather_wide" } else { "gather" };
     let arguments = vec![Argument::value(&problem), Argument::Table(0), Input, Weight, Bias, Output];
-    let gather = Launch::per_element(kernel, problem.gather_threads, arguments);
-    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], ..Recipe::default() })
+    let gather =
+        Launch { gains_from_constants: true, ..Launch::per_element(kernel, problem.gather_threads, arguments) };
+    let cycles = cycles_if_small(task);
+    Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], cycles, ..Recipe::default() })
+}
+
+/// The most cycles that are compared with those of other algorithms: what takes longer is not what the model was fitted to.
+const MOST_CYCLES: f64 = 20_000.0;
+
+/// Whether a small layer takes fewer cycles than these.
+pub(super) fn takes_less_than(task: &Task, cycles: f64) -> bool {
+    cycles_if_small(task).is_some_and(|own| own < cycles)
+}
+
+/// What the model expects, if that is a few microseconds, on GPUs like the one that it was fitted to.
+fn cycles_if_small(task: &Task) -> Option<f64> {
+    Some(expected_cycles(task)).filter(|&cycles| task.target.tensor_cores && cycles <= MOST_CYCLES)
+}
+
+/// What the model expects of the kernel that is compiled for its layer: the time of the thread that waits longest, and what all of them keep a multiprocessor busy for. Its constants
+/// were fitted to 347 small layers on an H200 (`benchmarks/2026-11-27-gpu-small-layers.md`).
+fn expected_cycles(task: &Task) -> f64 {
+    const LAUNCH: f64 = 8530.0;
+    /// Until the inputs of a row of taps are there, and for each product.
+    const ROW_LATENCY: f64 = 191.0;
+    const PRODUCT_LATENCY: f64 = 28.1;
+    /// Instructions of a thread, of each tap, and of each product.
+    const THREAD: f64 = 46.3;
+    const TAP: f64 = 5.0;
+    const PRODUCT: f64 = 6.7;
+    /// Instructions of threads that a multiprocessor carries out in a cycle.
+    const ISSUE: f64 = 54.0;
+    /// Bytes that memory moves in a cycle for each multiprocessor.
+    const BYTES: f64 = 15.8;
+
+    let problem = &task.problem;
+    let channels = problem.in_channels_per_group() as f64;
+    let [z, y, x] = task.taps().map(|taps| taps as f64);
+    let taps_on_average: f64 = problem.axes().iter().map(|axis| axis.kernel as f64 / axis.stride as f64).product();
+    let [inputs, outputs] = [problem.input_shape(), problem.output_shape()].map(|shape| shape.len() as f64);
+    let weights = problem.weight_shape().len() as f64;
+    let waiting = z * y * (ROW_LATENCY + x * channels * PRODUCT_LATENCY);
+    let instructions = outputs * (THREAD + taps_on_average * (TAP + channels * PRODUCT));
+    let bytes = 4.0 * (inputs + weights + outputs);
+    LAUNCH + waiting + (instructions / ISSUE + bytes / BYTES) / f64::from(task.target.multiprocessors)
 }

@@ -257,7 +257,7 @@ mod tests {
         let chosen = |wanted, channels, groups| {
             let layer =
                 ConvTranspose2d::builder(channels, channels, [4, 4]).stride([2, 2]).groups(groups).build().unwrap();
-            let problem = layer.problem(Shape::batched(2, channels, [5, 7])).unwrap().to_3d();
+            let problem = layer.problem(Shape::batched(2, channels, [50, 70])).unwrap().to_3d();
             choose(wanted, &Task::new(problem, Precision::F32, Target::EMULATED)).unwrap().0
         };
         assert_eq!(chosen(Algorithm::Auto, 64, 64), Algorithm::Direct);
@@ -289,6 +289,31 @@ mod tests {
         assert_eq!(chosen(layer, 4, [512; 2]), Direct);
     }
 
+    /// Of these layers the algorithms were measured, in `f32` (`benchmarks/2026-11-27-gpu-small-layers.md`): the first three take `gather` 5.4, 5.4 and 4.9 us, and others 6.6, 9.6 and 7.1 at least; the last one 131, and
+    /// `direct` 30.
+    #[test]
+    fn gather_is_chosen_for_what_takes_a_few_microseconds() {
+        fn chosen<const D: usize>(
+            layer: ConvTransposeBuilder<D>,
+            batch: usize,
+            input: [usize; D],
+            target: Target,
+        ) -> Algorithm {
+            let layer = layer.build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, layer.in_channels(), input)).unwrap().to_compute();
+            choose(Algorithm::Auto, &Task::new(problem, Precision::F32, target)).unwrap().0
+        }
+        let few_products = || ConvTranspose2d::builder(8, 1, [1, 5]).stride([2, 1]);
+        assert_eq!(chosen(few_products(), 2, [43, 6], Target::EMULATED), Algorithm::Gather);
+        assert_ne!(chosen(few_products(), 2, [43, 6], Target::EMULATED_ORDINARY), Algorithm::Gather, "not measured");
+        let layer = ConvTranspose1d::builder(16, 8, [1]).stride([2]);
+        assert_eq!(chosen(layer, 8, [555], Target::EMULATED), Algorithm::Gather);
+        let layer = ConvTranspose1d::builder(4, 2, [1]).stride([3]);
+        assert_eq!(chosen(layer, 8, [478], Target::EMULATED), Algorithm::Gather);
+        let large = ConvTranspose1d::builder(1, 128, [1]).stride([3]);
+        assert_ne!(chosen(large, 16, [4002], Target::EMULATED), Algorithm::Gather);
+    }
+
     /// With one tap there is nothing to sum up, and with many channels tiles waste nothing; nor is memory taken for as many columns as there may be.
     #[test]
     fn col2im_is_chosen_for_few_channels_and_many_taps() {
@@ -299,7 +324,7 @@ mod tests {
         };
         use Algorithm::{Col2im, Tile};
         assert_eq!(chosen(2, 9, 64, Target::EMULATED), Col2im);
-        assert_eq!(chosen(2, 1, 64, Target::EMULATED), Tile);
+        assert_eq!(chosen(2, 1, 256, Target::EMULATED), Tile);
         assert_eq!(chosen(64, 9, 64, Target::EMULATED), Tile);
         assert_eq!(chosen(2, 9, 1024, Target::EMULATED), Tile);
         assert_eq!(chosen(2, 9, 64, Target::EMULATED_ORDINARY), Tile, "which was not measured");

@@ -89,7 +89,9 @@ fn the_three_tiers_compute_the_same() {
 #[test]
 fn auto_chooses_a_repeatable_algorithm() {
     let Some(device) = device("auto_chooses_a_repeatable_algorithm") else { return };
-    assert_eq!(Case::new(&device, Algorithm::Auto).plan.algorithm(), Algorithm::Direct);
+    // Which of these it is for the small case depends on the GPU.
+    let chosen = Case::new(&device, Algorithm::Auto).plan.algorithm();
+    assert!([Algorithm::Direct, Algorithm::Gather].contains(&chosen), "{chosen}");
 }
 
 #[test]

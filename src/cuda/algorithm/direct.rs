@@ -58,10 +58,12 @@ fn has_few_products(task: &Task) -> bool {
     taps.fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
 }
 
-/// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by what is written: however large a layer is (`benchmarks/2026-11-27-gpu-small-layers.md`).
+/// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by what is written, however large a layer is: of one, or of two with a stride
+/// (`benchmarks/2026-11-27-gpu-small-layers.md`).
 fn has_hardly_any_products(task: &Task) -> bool {
-    const MOST_PRODUCTS: usize = 2;
-    task.target.tensor_cores && task.taps().into_iter().fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
+    let has_stride = task.problem.axes().iter().any(|axis| axis.stride > 1);
+    let most = if has_stride { 2 } else { 1 };
+    task.target.tensor_cores && task.taps().into_iter().fold(channels(task)[0], usize::saturating_mul) <= most
 }
 
 /// Channels of a group: of the input, and of the output.
@@ -346,6 +348,7 @@ mod tests {
         assert_eq!(is_direct(1, 64, [1, 1], [1, 1]), [true; 2]);
         assert_eq!(is_direct(1, 32, [3, 3], [3, 3]), [true; 2]);
         assert_eq!(is_direct(2, 96, [1, 3], [1, 3]), [true; 2]);
+        assert_eq!(is_direct(2, 64, [1, 1], [1, 1]), [false; 2], "without a stride");
         assert_eq!(is_direct(3, 64, [1, 1], [1, 1]), [false; 2]);
     }
 

@@ -1,5 +1,5 @@
-//! The gather kernel: one thread per output element. What takes a few microseconds it takes less time for than anything else: it has the most threads,
-//! and compiled for its layer, each of them has all that it loads under way at once.
+//! The gather kernel: one thread per output element. It is also the fastest one for most of what takes a few microseconds: it has the most threads, and compiled for
+//! its layer, each of them has all that it loads under way at once.
 
 use super::{Algorithm, Implementation, Task};
 use crate::cuda::{

@@ -80,6 +80,7 @@ impl Meeting {
                 let (exchanged, _) = self.offers.as_chunks();
                 array::from_fn(|lane| {
                     let [_, source] = exchanged[lane];
+                    // Lanes that take no part have left words of another meeting.
                     let [bits, _] = exchanged[source as usize % LANES];
                     [bits, 0, 0, 0]
                 })

@@ -44,7 +44,7 @@ fn kernels_compiled_for_their_layer_compute_the_same() {
     }
     let layer = ConvTranspose::<1>::builder(8, 4, [15]).padding([14]).dilation([2]).groups(4).build().unwrap();
     check(&device, &layer, Shape::batched(3, 8, [1000]));
-    // More channels than a loop over them is unrolled for.
+    // Many channels, over which `gather` has a loop.
     let layer = ConvTranspose::<1>::builder(37, 3, [4]).stride([3]).padding([1]).build().unwrap();
     check(&device, &layer, Shape::batched(2, 37, [41]));
     let layer = ConvTranspose::<3>::builder(3, 2, [3, 4, 3]).stride([1, 2, 1]).padding([1, 1, 1]).build().unwrap();

@@ -3,7 +3,7 @@
 use conv_transpose_kernels as kernels;
 use kernels::PIECES;
 
-use super::{Algorithm, Implementation, Task, gather};
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task, gather};
 use crate::{
     Axis, Precision, Problem,
     cuda::{
@@ -54,8 +54,7 @@ fn worth(task: &Task) -> bool {
 /// Whether an output has so few products that tiles are mostly empty, however many output channels there are.
 fn has_few_products(task: &Task) -> bool {
     const MOST_PRODUCTS: usize = 16;
-    let taps = task.problem.axes().iter().map(|axis| axis.kernel);
-    taps.fold(channels(task)[0], usize::saturating_mul) <= MOST_PRODUCTS
+    products(task, task.problem.axes().map(|axis| axis.kernel)) <= MOST_PRODUCTS
 }
 
 /// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by what is written, however large a layer is: of one, or of two with a stride
@@ -63,7 +62,13 @@ fn has_few_products(task: &Task) -> bool {
 fn has_hardly_any_products(task: &Task) -> bool {
     let has_stride = task.problem.axes().iter().any(|axis| axis.stride > 1);
     let most = if has_stride { 2 } else { 1 };
-    task.target.tensor_cores && task.taps().into_iter().fold(channels(task)[0], usize::saturating_mul) <= most
+    task.target.tensor_cores && products(task, task.taps()) <= most
+}
+
+/// So many taps in all input channels of a group.
+fn products(task: &Task, taps: [usize; 3]) -> usize {
+    let [inputs, _] = channels(task);
+    taps.into_iter().fold(inputs, usize::saturating_mul)
 }
 
 /// Channels of a group: of the input, and of the output.
@@ -98,7 +103,7 @@ const FEW_ROWS: usize = 5;
 /// Rows of taps, in all input channels, that a thread takes one after the other.
 fn rows(task: &Task) -> usize {
     let [z, y, _] = task.taps();
-    channels(task)[0].saturating_mul(z).saturating_mul(y)
+    products(task, [z, y, 1])
 }
 
 /// What the model expects. Its constants were fitted to 520 layers of any geometry on an H200 (`benchmarks/2026-11-25-gpu-random-layers.md`).
@@ -112,10 +117,6 @@ fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     const ROW: f64 = 12.0;
     const TAP: f64 = 11.7;
     const PRODUCT: f64 = 0.81;
-    /// Instructions of threads that a multiprocessor carries out in a cycle.
-    const ISSUE: f64 = 54.0;
-    /// Bytes that memory moves in a cycle for each multiprocessor.
-    const BYTES: f64 = 15.8;
     /// How much of what takes less time is not done beside what takes the longest.
     const NOT_BESIDE: f64 = 0.58;
 

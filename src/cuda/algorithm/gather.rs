@@ -1,7 +1,7 @@
 //! The gather kernel: one thread per output element. It is also the fastest one for most of what takes a few microseconds: it has the most threads, and compiled for
 //! its layer, each of them has all that it loads under way at once.
 
-use super::{Algorithm, Implementation, Task};
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task};
 use crate::cuda::{
     error::Unsupported,
     parameters::{Parameters, check_grid, check_limits, gather_threads},
@@ -61,10 +61,6 @@ fn expected_cycles(task: &Task) -> f64 {
     const THREAD: f64 = 46.3;
     const TAP: f64 = 5.0;
     const PRODUCT: f64 = 6.7;
-    /// Instructions of threads that a multiprocessor carries out in a cycle.
-    const ISSUE: f64 = 54.0;
-    /// Bytes that memory moves in a cycle for each multiprocessor.
-    const BYTES: f64 = 15.8;
 
     let problem = &task.problem;
     let channels = problem.in_channels_per_group() as f64;

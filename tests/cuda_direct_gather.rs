@@ -33,9 +33,19 @@ fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape
 #[test]
 fn kernels_compiled_for_their_layer_compute_the_same() {
     let Some(device) = gpu::device("kernels_compiled_for_their_layer_compute_the_same") else { return };
-    for (kernel, stride, padding, dilation) in
-        [(4, 2, 1, 1), (3, 2, 1, 1), (2, 2, 0, 1), (3, 1, 1, 1), (7, 1, 0, 1), (8, 4, 2, 1), (5, 3, 1, 1), (3, 2, 1, 2)]
-    {
+    let mut layers = vec![
+        (4, 2, 1, 1),
+        (3, 2, 1, 1),
+        (2, 2, 0, 1),
+        (3, 1, 1, 1),
+        (7, 1, 0, 1),
+        (8, 4, 2, 1),
+        (5, 3, 1, 1),
+        (3, 2, 1, 2),
+    ];
+    // Two windows of a row, and more than have code of their own; phases without a dilation that differ, and one of several taps with it.
+    layers.extend([(11, 1, 5, 1), (29, 1, 14, 1), (16, 8, 4, 1), (9, 4, 4, 1), (7, 1, 3, 2)]);
+    for (kernel, stride, padding, dilation) in layers {
         for extent in [[56, 56], [1, 513], [37, 11]] {
             let layer = ConvTranspose::<2>::builder(6, 6, [kernel; 2]).stride([stride; 2]).padding([padding; 2]);
             let layer = layer.dilation([dilation; 2]).groups(6).build().unwrap();

@@ -3,7 +3,7 @@
 
 mod gpu;
 
-use std::{ffi::c_void, thread};
+use std::{ffi::c_void, thread, time::Duration};
 
 use conv_transpose::{
     Argument, ConvTranspose2d, ConvTranspose3d, Error, GeometryError, Precision, Shape, Tensor,
@@ -232,6 +232,26 @@ fn tiles_take_tensors_at_any_address() {
                     let what = format!("{architecture}, {precision}, stride {stride}, offset {offset}");
                     assert!(forward_at(&plan, &input, &weight, offset) == expected, "{what}");
                 }
+            }
+        }
+    }
+}
+
+/// Direct kernels load vectors of the input only where it is aligned to them.
+#[test]
+fn direct_kernels_take_tensors_at_any_address() {
+    let Some(device) = device("direct_kernels_take_tensors_at_any_address") else { return };
+    for (stride, kernel, padding, input) in [(1, 5, 2, [9, 32]), (1, 11, 5, [12, 18]), (2, 4, 1, [6, 20])] {
+        let layer = ConvTranspose2d::builder(6, 6, [kernel; 2]).stride([stride; 2]).padding([padding; 2]).groups(6);
+        let layer = layer.build().unwrap();
+        let (input, weight) = (whole_numbers(Shape::batched(2, 6, input), 1), whole_numbers(layer.weight_shape(), 2));
+        let expected = expected(&layer, &input, &weight, None);
+        for specialised in [false, true] {
+            let options = Options::default().algorithm(Algorithm::Direct).specialised(specialised);
+            let plan = Plan::new(&device, &layer, input.shape(), options.compile_within(Duration::MAX)).unwrap();
+            for offset in 0..=4 {
+                let what = format!("kernel {kernel}, offset {offset}, specialised: {specialised}");
+                assert!(forward_at(&plan, &input, &weight, offset) == expected, "{what}");
             }
         }
     }

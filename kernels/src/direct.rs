@@ -1,11 +1,11 @@
 //! Direct: a thread computes a few vectors of neighbouring outputs in registers, for layers with few channels in a group.
 //!
-//! Where a weight meets few inputs, as in a depthwise layer, the time goes into moving the output, and whatever an output element
-//! costs beside its products has to be shared by several of them. A thread has [`PIECES`] pieces of `V` neighbouring columns, each
-//! piece [`Pieces::row_step`] rows or [`Pieces::column_step`] columns from the last. The steps are multiples of the stride, so all
-//! pieces have the same taps, and a weight that was loaded serves all of them. The columns of a piece share their inputs: with
-//! dilation 1, an input position reaches neighbouring outputs through neighbouring kernel elements. Neighbouring threads have
-//! neighbouring pieces, and a piece of four is stored by one instruction wherever it is aligned.
+//! Where a weight meets few inputs, as in a depthwise layer, the time goes into moving what is read and written, and whatever an output element costs beside its products has to be shared by several of them. A thread has
+//! [`PIECES`] pieces of `V` neighbouring columns: of rows of a phase, one below the other, or, where there are few rows, of one row. All pieces have the same taps, and a weight that was loaded serves all of them.
+//!
+//! What a thread has loaded of the input serves whatever it computes from it. Neighbouring columns share inputs: with dilation 1, a position reaches them through neighbouring kernel elements. So do pieces below each other: what
+//! one of them reads for a row of the kernel, the piece below reads for the next row. So each piece has a *window* of inputs in registers, which moves on to the piece below from one row of the kernel to the next, and only the first
+//! piece loads. Windows begin where vectors of the input do, if rows of it are aligned, and are loaded by vectors then. Neighbouring threads have neighbouring pieces, and a piece of four is stored by one instruction wherever it is aligned.
 //!
 //! Bitwise repeatable, needs no workspace and takes any geometry; pieces of four columns only with dilation 1 on the last axis. A
 //! position beyond the input is read as zero, so a weight that is infinite or NaN may make NaN of elements close to the border, and
@@ -17,11 +17,21 @@ use cuda_std::{kernel, math, mem, thread};
 
 use crate::{
     index::{Divisor, Index},
-    problem::{Axis, Phase, Problem},
+    problem::{Axis, Phase, Problem, Taps},
+    unrolled::unrolled,
 };
 
 /// Pieces of a thread.
 pub const PIECES: usize = 4;
+
+/// Inputs of a piece of one column that are in registers at a time.
+const WINDOW: usize = 4;
+/// The same of pieces of four.
+pub const WINDOW_OF_QUADS: usize = 12;
+/// Windows of a row that have code of their own.
+const CONSTANT_WINDOWS: usize = 2;
+/// The most entries that are loaded by vectors.
+pub const MOST_IN_VECTORS: usize = CONSTANT_WINDOWS * WINDOW_OF_QUADS;
 
 /// How the threads share the output.
 #[repr(C)]
@@ -31,12 +41,13 @@ pub struct Pieces {
     pub columns_divisor: Divisor,
     /// Rows of a slice that have first pieces, as a divisor.
     pub rows_divisor: Divisor,
-    /// Output rows from a piece of a thread to its next: a multiple of the stride, unless no thread has a second piece within the
-    /// output.
+    /// Neighbouring rows that have first pieces: `row_step`, or all where pieces are beside each other. As a divisor.
+    pub neighbours_divisor: Divisor,
+    /// Output rows from a piece of a thread to its next: a multiple of the stride.
     pub row_step: u64,
-    /// The same along a row. One of the two is zero.
+    /// The same along a row: a multiple of the stride, unless no thread has a second piece within the output. One of the two is zero.
     pub column_step: u64,
-    /// Input rows from a piece to the next.
+    /// Input rows from a piece to the next: what taps of successive kernel rows are apart.
     pub input_row_step: u64,
     /// The same along a row.
     pub input_column_step: u64,
@@ -44,6 +55,12 @@ pub struct Pieces {
     pub first_input: i64,
     /// What remains of it: the kernel element that leads from there to output column 0, with dilation 1.
     pub first_tap: u64,
+    /// Words of a vector of the input: 1, 2 or 4. With more than one, rows of the input consist of whole vectors, and there are at most [`MOST_IN_VECTORS`] entries.
+    pub vector: u64,
+    /// So many positions behind the last one that reaches a piece does its window begin: where a vector ends.
+    pub lead: u64,
+    /// Positions from there on that reach a piece.
+    pub entries: u64,
     /// Number of threads.
     pub threads: u64,
 }
@@ -53,7 +70,7 @@ pub struct Pieces {
 /// # Safety
 /// As [`direct_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and of the pieces
 /// fits in 31 bits.
-#[kernel(launch_bounds(256, 4))]
+#[kernel(launch_bounds(256, 2))]
 pub unsafe fn direct(
     problem: Problem,
     pieces: Pieces,
@@ -66,7 +83,7 @@ pub unsafe fn direct(
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u32, 1>(index, &problem, &pieces, &operands) }
+    unsafe { compute::<u32, 1, WINDOW>(index, &problem, &pieces, &operands) }
 }
 
 /// Computes the output column by column, with 64-bit indices.
@@ -88,7 +105,7 @@ pub unsafe fn direct_wide(
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u64, 1>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
+    unsafe { compute::<u64, 1, WINDOW>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
 }
 
 /// Computes the output by four columns, for fewer than 2^31 elements.
@@ -96,7 +113,7 @@ pub unsafe fn direct_wide(
 /// # Safety
 /// As [`direct_quads_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and of the
 /// pieces fits in 31 bits.
-#[kernel(launch_bounds(256, 3))]
+#[kernel(launch_bounds(256, 1))]
 pub unsafe fn direct_quads(
     problem: Problem,
     pieces: Pieces,
@@ -109,7 +126,7 @@ pub unsafe fn direct_quads(
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u32, 4>(index, &problem, &pieces, &operands) }
+    unsafe { compute::<u32, 4, WINDOW_OF_QUADS>(index, &problem, &pieces, &operands) }
 }
 
 /// Computes the output by four columns, with 64-bit indices.
@@ -129,7 +146,7 @@ pub unsafe fn direct_quads_wide(
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
     let operands = Operands { phases, input, weight, bias, output };
     // SAFETY: the caller's promise.
-    unsafe { compute::<u64, 4>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
+    unsafe { compute::<u64, 4, WINDOW_OF_QUADS>(block + thread::thread_idx_x() as u64, &problem, &pieces, &operands) }
 }
 
 /// What a kernel is given beside the geometry.
@@ -152,22 +169,26 @@ struct Place<I> {
     x: I,
 }
 
-/// The input rows of the pieces for one row of the kernel.
-struct Rows<I> {
-    input: *const f32,
-    /// Where input position `ix` of the first piece's row lies.
-    from: I,
-    /// The last input position that reaches the first piece.
-    ix: I,
-    /// The extent of each piece's row; 0 for a row beyond the input.
-    ends: [I; PIECES],
+/// What a thread reads of a row.
+struct Reach<I> {
+    /// Where the window of the first piece begins.
+    input: I,
+    /// The kernel element that leads from there to the piece's last column. If it does not exist, nor do those that lead to other columns, the position does not reach the piece.
+    tap: I,
 }
 
-/// The elements of one row of the kernel.
-struct KernelRow<I> {
-    row: *const f32,
-    /// The one that leads from the last input position to the last column of a piece.
-    last: I,
+/// A slice of an input channel and what it is multiplied by, for the pieces of a thread.
+struct Slice<'a, I> {
+    /// The axes within the slice.
+    axes: [&'a Axis; 2],
+    pieces: &'a Pieces,
+    operands: &'a Operands,
+    reach: Reach<I>,
+    taps_y: Taps<I>,
+    /// Where the slice begins.
+    input: I,
+    /// Where the slice of the kernel begins.
+    weight: I,
 }
 
 /// Computes the pieces of thread `index`, if it has any.
@@ -175,7 +196,12 @@ struct KernelRow<I> {
 /// # Safety
 /// As the kernels.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn compute<I: Index, const V: usize>(index: I, p: &Problem, pieces: &Pieces, operands: &Operands) {
+unsafe fn compute<I: Index, const V: usize, const W: usize>(
+    index: I,
+    p: &Problem,
+    pieces: &Pieces,
+    operands: &Operands,
+) {
     if index >= I::new(pieces.threads) {
         return;
     }
@@ -186,9 +212,16 @@ unsafe fn compute<I: Index, const V: usize>(index: I, p: &Problem, pieces: &Piec
         value = unsafe { mem::load_readonly(operands.bias.add(place.channel.offset())) };
     }
     let mut sums = [[value; V]; PIECES];
+    let is_aligned = |words: usize| pieces.vector == words as u64 && operands.input.addr().is_multiple_of(4 * words);
     // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces.
     unsafe {
-        sum::<I, V>(&mut sums, &place, p, pieces, operands);
+        if V == 4 && is_aligned(4) {
+            sum::<I, V, W, 4>(&mut sums, &place, p, pieces, operands);
+        } else if V == 4 && is_aligned(2) {
+            sum::<I, V, W, 2>(&mut sums, &place, p, pieces, operands);
+        } else {
+            sum::<I, V, W, 1>(&mut sums, &place, p, pieces, operands);
+        }
         store::<I, V>(&sums, &place, p, pieces, operands.output);
     }
 }
@@ -198,25 +231,29 @@ impl<I: Index> Place<I> {
     #[cfg_attr(gpu, inline(always))]
     fn of<const V: usize>(index: I, p: &Problem, pieces: &Pieces) -> Self {
         let (row, column) = index.divide(pieces.columns_divisor);
-        let (slice, y) = row.divide(pieces.rows_divisor);
+        let (slice, row) = row.divide(pieces.rows_divisor);
+        let (block, neighbour) = row.divide(pieces.neighbours_divisor);
+        let y = block.times(I::new(PIECES as u64)).times(I::new(pieces.row_step)).plus(neighbour);
         let (plane, z) = slice.divide(p.axes[0].output_divisor);
         let (sample, channel) = plane.divide(p.out_channels_divisor);
         Self { sample, channel, slice, z, y, x: column.times(I::new(V as u64)) }
     }
 }
 
-/// Adds all products to the pieces. The channels are outside of the rows, so that there is one row at a time to know the ends of.
+/// Adds all products to the pieces, with inputs loaded by vectors of `L`.
 ///
 /// # Safety
-/// The operands are the problem's, and the place is within the output.
+/// The operands are the problem's, and the place is within the output. With `L` above 1, the input is aligned to vectors, and `pieces.vector` is `L`.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn sum<I: Index, const V: usize>(
+unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
     sums: &mut [[f32; V]; PIECES],
     place: &Place<I>,
     p: &Problem,
     pieces: &Pieces,
     operands: &Operands,
-) {
+) where
+    [f32; L]: mem::Transfer,
+{
     let [az, ay, ax] = &p.axes;
     let (group, local_channel) = place.channel.divide(p.out_per_group_divisor);
     let in_per_group = I::new(p.in_per_group);
@@ -226,98 +263,170 @@ unsafe fn sum<I: Index, const V: usize>(
     let first_weight = first_weight.times(I::new(p.taps));
     let weight_step = I::new(p.out_per_group).times(I::new(p.taps));
     // SAFETY: the place is within the output, and the table is the problem's.
-    let (taps_z, taps_y, (ix, last)) = unsafe {
-        let last_tap = last_tap::<I, V>(ax, pieces, operands.phases, place.x);
-        (az.all_taps(operands.phases, place.z), ay.all_taps(operands.phases, place.y), last_tap)
+    let (mut taps_z, taps_y, reach) = unsafe {
+        let reach = Reach::of::<V>(ax, pieces, operands.phases, place.x);
+        (az.all_taps(operands.phases, place.z), ay.all_taps(operands.phases, place.y), reach)
     };
-    taps_z.for_each(|kz, iz| {
+    let mut slice = Slice { axes: [ay, ax], pieces, operands, reach, taps_y, input: first_input, weight: first_weight };
+    while let Some((kz, iz)) = taps_z.take() {
         if iz >= I::new(az.input) {
-            return;
+            continue;
         }
-        let mut from_slice = first_input.plus(iz.times(I::new(ay.input)).times(I::new(ax.input))).plus(ix);
-        let mut kernel_slice = first_weight.plus(kz.times(I::new(ay.kernel)).times(I::new(ax.kernel)));
+        slice.input = first_input.plus(iz.times(I::new(ay.input)).times(I::new(ax.input)));
+        slice.weight = first_weight.plus(kz.times(I::new(ay.kernel)).times(I::new(ax.kernel)));
         for _ in 0..p.in_per_group as u32 {
-            taps_y.for_each(|ky, iy| {
-                let ends = core::array::from_fn(|piece| {
-                    let iy = iy.plus(I::new(pieces.input_row_step).times(I::new(piece as u64)));
-                    if iy < I::new(ay.input) { I::new(ax.input) } else { I::new(0) }
-                });
-                let from = from_slice.plus(iy.times(I::new(ax.input)));
-                let rows = Rows { input: operands.input, from, ix, ends };
-                let row = operands.weight.wrapping_add(kernel_slice.plus(ky.times(I::new(ax.kernel))).offset());
-                // SAFETY: rows of this sample and of the kernel, both of this group.
-                unsafe { add_row::<I, V>(sums, ax, pieces, &rows, &KernelRow { row, last }) };
-            });
-            from_slice = from_slice.plus(I::new(p.input_plane));
-            kernel_slice = kernel_slice.plus(weight_step);
-        }
-    });
-}
-
-/// The last input position that reaches the piece at column `x`, and the kernel element that leads from there to the piece's
-/// last column; if that element does not exist, no input beyond this position reaches the piece.
-///
-/// # Safety
-/// `phases` must be the problem's table, readable by the device, and `x` be within the output.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn last_tap<I: Index, const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> (I, I) {
-    if V == 1 {
-        let (q, r) = x.divide(axis.stride_divisor);
-        // SAFETY: the caller's promise.
-        let phase = unsafe { axis.phase(phases, r) };
-        let tap = if phase.taps > 0 { I::new(phase.first_tap.into()) } else { I::new(axis.kernel) };
-        return (I::from_signed(phase.first_input).plus(q), tap);
-    }
-    let last = V as u32 - 1 + pieces.first_tap as u32;
-    let stride = axis.stride as u32;
-    let (input, tap) = if stride <= V as u32 && stride.is_power_of_two() {
-        // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
-        let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
-        (x.divide(axis.stride_divisor).0.plus(I::new(strides.into())), I::new(tap.into()))
-    } else {
-        x.plus(I::new(last.into())).divide(axis.stride_divisor)
-    };
-    (input.plus(I::from_signed(pieces.first_input)), tap)
-}
-
-/// Adds the products of one row of the kernel with the input rows of the pieces.
-///
-/// # Safety
-/// The rows and the kernel's row are readable by the device.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn add_row<I: Index, const V: usize>(
-    sums: &mut [[f32; V]; PIECES],
-    axis: &Axis,
-    pieces: &Pieces,
-    rows: &Rows<I>,
-    kernel: &KernelRow<I>,
-) {
-    let column_step = I::new(pieces.input_column_step);
-    let step = I::new(pieces.input_row_step).times(I::new(axis.input)).plus(column_step);
-    let sources: [*const f32; PIECES] = core::array::from_fn(|piece| {
-        rows.input.wrapping_add(rows.from.plus(step.times(I::new(piece as u64))).offset())
-    });
-    let last_column = I::new(V as u64 - 1);
-    let (mut tap, mut back) = (kernel.last, I::new(0));
-    // `tap` leads from the input position `back` before the last to a piece's last column, and those before it to the others.
-    while tap < I::new(axis.kernel).plus(last_column) {
-        let values: [f32; PIECES] = core::array::from_fn(|piece| {
-            let ix = rows.ix.plus(column_step.times(I::new(piece as u64))).minus(back);
-            // SAFETY: where it is loaded, the position is within its row.
-            unsafe { mem::load_readonly_if(ix < rows.ends[piece], sources[piece].wrapping_sub(back.offset())) }
-        });
-        for column in 0..V {
-            let tap = tap.plus(I::new(column as u64)).minus(last_column);
-            if tap < I::new(axis.kernel) {
-                // SAFETY: the tap is within the kernel's row.
-                let factor = unsafe { mem::load_readonly(kernel.row.add(tap.offset())) };
-                for (sums, &value) in sums.iter_mut().zip(&values) {
-                    sums[column] = math::fma(value, factor, sums[column]);
+            // Where entries are constants, so are their taps in a kernel that is compiled for its layer.
+            unrolled!(WINDOW in 0..CONSTANT_WINDOWS, at most 2 => {
+                let first = I::new((WINDOW * W) as u64);
+                if first < I::new(pieces.entries) {
+                    // SAFETY: a slice of this sample and of the kernel, both of this group.
+                    unsafe { slice.add::<V, W, L>(sums, first) };
                 }
+            });
+            let mut first = I::new((CONSTANT_WINDOWS * W) as u64);
+            while L == 1 && first < I::new(pieces.entries) {
+                // SAFETY: as above.
+                unsafe { slice.add::<V, W, 1>(sums, first) };
+                first = first.plus(I::new(W as u64));
+            }
+            slice.input = slice.input.plus(I::new(p.input_plane));
+            slice.weight = slice.weight.plus(weight_step);
+        }
+    }
+}
+
+impl<I: Index> Reach<I> {
+    /// What a piece of `V` columns at column `x` reads.
+    ///
+    /// # Safety
+    /// `phases` must be the problem's table, readable by the device, and `x` be within the output.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn of<const V: usize>(axis: &Axis, pieces: &Pieces, phases: *const Phase, x: I) -> Self {
+        if V == 1 {
+            let (q, r) = x.divide(axis.stride_divisor);
+            // SAFETY: the caller's promise.
+            let phase = unsafe { axis.phase::<I>(phases, r) };
+            let tap = if phase.taps > 0 { I::new(phase.first_tap.into()) } else { I::new(axis.kernel) };
+            return Self { input: I::from_signed(phase.first_input).plus(q), tap };
+        }
+        let last = V as u32 - 1 + pieces.first_tap as u32;
+        let stride = axis.stride as u32;
+        let (input, tap) = if stride <= V as u32 && stride.is_power_of_two() {
+            // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
+            let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
+            (x.divide(axis.stride_divisor).0.plus(I::new(strides.into())), I::new(tap.into()))
+        } else {
+            x.plus(I::new(last.into())).divide(axis.stride_divisor)
+        };
+        let lead = I::new(pieces.lead);
+        Self {
+            input: input.plus(I::from_signed(pieces.first_input)).plus(lead),
+            tap: tap.minus(lead.times(I::new(axis.stride))),
+        }
+    }
+}
+
+impl<I: Index> Slice<'_, I> {
+    /// Adds the products of `W` entries of the windows, from the `first` one on.
+    ///
+    /// # Safety
+    /// As [`sum`]; the slice is of the input and of the weight.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn add<const V: usize, const W: usize, const L: usize>(&self, sums: &mut [[f32; V]; PIECES], first: I)
+    where
+        [f32; L]: mem::Transfer,
+    {
+        let follow_each_other = self.pieces.input_row_step == self.axes[0].input_step;
+        let mut windows = [[0.0; W]; PIECES];
+        unrolled!(PIECE in 0..PIECES, at most 4 => {
+            // SAFETY: the caller's promise.
+            windows[PIECE] = unsafe { self.window::<V, W, L>(self.taps_y.input, PIECE, first, true) };
+        });
+        let mut taps = self.taps_y;
+        while let Some((ky, _)) = taps.take() {
+            // Or else what is the same for all rows would be kept for each entry, in more registers than there are.
+            let first = first.opaque();
+            let (next, is_followed) = (taps.input, taps.count > I::new(0));
+            // SAFETY: the caller's promise.
+            let moving_in = unsafe { self.window::<V, W, L>(next, 0, first, follow_each_other && is_followed) };
+            // SAFETY: a row of the kernel.
+            unsafe { self.add_row(sums, &windows, ky, first) };
+            windows = [moving_in, windows[0], windows[1], windows[2]];
+            if !follow_each_other {
+                unrolled!(PIECE in 0..PIECES, at most 4 => {
+                    // SAFETY: the caller's promise.
+                    windows[PIECE] = unsafe { self.window::<V, W, L>(next, PIECE, first, is_followed) };
+                });
             }
         }
-        tap = tap.plus(I::new(axis.tap_step));
-        back = back.plus(I::new(if V == 1 { axis.input_step } else { 1 }));
+    }
+
+    /// The window of a piece, if it is needed, where the first piece reads row `iy`.
+    ///
+    /// # Safety
+    /// As [`add`](Self::add).
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn window<const V: usize, const W: usize, const L: usize>(
+        &self,
+        iy: I,
+        piece: usize,
+        first: I,
+        is_needed: bool,
+    ) -> [f32; W]
+    where
+        [f32; L]: mem::Transfer,
+    {
+        let [ay, ax] = self.axes;
+        let input_step = I::new(if V == 1 { ax.input_step } else { 1 });
+        let piece = I::new(piece as u64);
+        let iy = iy.plus(I::new(self.pieces.input_row_step).times(piece));
+        let ix = self.reach.input.plus(I::new(self.pieces.input_column_step).times(piece));
+        let end = I::new(if is_needed && iy < I::new(ay.input) { ax.input } else { 0 });
+        let last = self.operands.input.wrapping_add(self.input.plus(iy.times(I::new(ax.input))).plus(ix).offset());
+        let mut window = [0.0; W];
+        unrolled!(VECTOR in 0..W / L, at most 16 => {
+            let entry = VECTOR * L;
+            let number = first.plus(I::new(entry as u64));
+            let back = number.times(input_step);
+            let is_within = number < I::new(self.pieces.entries) && ix.minus(back) < end;
+            let source = last.wrapping_sub(back.offset()).wrapping_sub(L - 1);
+            // SAFETY: where it is loaded, the position is within its row, and so is the vector that ends there.
+            let vector: [f32; L] = unsafe { mem::load_readonly_if(is_within, source.cast()) };
+            for (lane, &value) in vector.iter().rev().enumerate() {
+                window[entry + lane] = value;
+            }
+        });
+        window
+    }
+
+    /// Adds the products of row `ky` of the kernel with the windows, whose entries are counted from the `first` one on.
+    ///
+    /// # Safety
+    /// The row is one of the kernel.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn add_row<const V: usize, const W: usize>(
+        &self,
+        sums: &mut [[f32; V]; PIECES],
+        windows: &[[f32; W]; PIECES],
+        ky: I,
+        first: I,
+    ) {
+        let [_, ax] = self.axes;
+        let row = self.operands.weight.wrapping_add(self.weight.plus(ky.times(I::new(ax.kernel))).offset());
+        unrolled!(ENTRY in 0..W, at most 16 => {
+            let number = first.plus(I::new(ENTRY as u64));
+            let last_tap = self.reach.tap.plus(number.times(I::new(ax.tap_step)));
+            unrolled!(COLUMN in 0..V, at most 4 => {
+                let tap = last_tap.plus(I::new(COLUMN as u64)).minus(I::new(V as u64 - 1));
+                if number < I::new(self.pieces.entries) && tap < I::new(ax.kernel) {
+                    // SAFETY: the tap is within the kernel's row.
+                    let factor = unsafe { mem::load_readonly(row.add(tap.offset())) };
+                    unrolled!(PIECE in 0..PIECES, at most 4 => {
+                        sums[PIECE][COLUMN] = math::fma(windows[PIECE][ENTRY], factor, sums[PIECE][COLUMN]);
+                    });
+                }
+            });
+        });
     }
 }
 

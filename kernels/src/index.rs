@@ -5,7 +5,7 @@
 //! 1994). The 64-bit indices of very large tensors take the slow way.
 
 use bytemuck::{Pod, Zeroable};
-use cuda_std::math;
+use cuda_std::{hint, math};
 
 /// A divisor with its precomputed reciprocal.
 #[repr(C)]
@@ -59,6 +59,8 @@ pub trait Index: Copy + PartialOrd {
     fn is_negative(self) -> bool;
     /// Quotient and remainder. A 32-bit index must be below 2^31.
     fn divide(self, by: Divisor) -> (Self, Self);
+    /// The same, about which the compiler knows nothing ([`hint::opaque`]).
+    fn opaque(self) -> Self;
 }
 
 impl Index for u32 {
@@ -103,6 +105,11 @@ impl Index for u32 {
         let quotient = math::shift_right(high.wrapping_add(self), by.shift);
         (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value as u32)))
     }
+
+    #[cfg_attr(gpu, inline(always))]
+    fn opaque(self) -> Self {
+        hint::opaque(self)
+    }
 }
 
 impl Index for u64 {
@@ -146,5 +153,10 @@ impl Index for u64 {
         // `Divisor::new` never stores zero; without the hint the division would be checked.
         let quotient = self.checked_div(by.value).unwrap_or(self);
         (quotient, self.wrapping_sub(quotient.wrapping_mul(by.value)))
+    }
+
+    #[cfg_attr(gpu, inline(always))]
+    fn opaque(self) -> Self {
+        u64::from(hint::opaque((self >> 32) as u32)) << 32 | u64::from(hint::opaque(self as u32))
     }
 }

@@ -23,9 +23,12 @@ mod scatter;
     allow(dead_code, unused_imports, unused_macros, reason = "the kernels themselves are left out, which are large")
 )]
 pub mod tile;
+mod unrolled;
 
 pub use col2im::{col2im, col2im_wide};
-pub use direct::{PIECES, Pieces, direct, direct_quads, direct_quads_wide, direct_wide};
+pub use direct::{
+    MOST_IN_VECTORS, PIECES, Pieces, WINDOW_OF_QUADS, direct, direct_quads, direct_quads_wide, direct_wide,
+};
 #[cfg(feature = "emulator")]
 pub use entries::KERNELS;
 pub use fill_bias::{FILLED, fill_bias, fill_bias_wide};

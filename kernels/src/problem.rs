@@ -52,6 +52,16 @@ pub struct Axis {
     pub dilation: u64,
     /// Positions cut off before the first output position.
     pub pad_begin: i64,
+    /// The same in strides, rounded down.
+    pub pad_strides: i64,
+    /// What remains of it.
+    pub pad_remainder: u64,
+    /// Taps that each phase has at least, if they are a stride apart.
+    pub least_taps: u64,
+    /// So many first kernel elements begin a phase with one more.
+    pub longer_phases: u64,
+    /// 1 if phases are only found in the table; 0 if those four numbers say what they are.
+    pub tabulated: u64,
     /// Distance between the kernel indices of a phase.
     pub tap_step: u64,
     /// Distance between the input positions of successive taps of a phase.
@@ -91,6 +101,7 @@ pub struct Problem {
 }
 
 /// The taps that reach one output position of one axis.
+#[derive(Clone, Copy)]
 pub(crate) struct Taps<I> {
     pub(crate) count: I,
     /// The first one's kernel index.
@@ -146,16 +157,36 @@ impl Axis {
         }
     }
 
-    /// Phase `r`.
+    /// Phase `r`, computed where that is possible: a load would have to be waited for.
     ///
     /// # Safety
     /// As [`taps`](Self::taps), of some output position of that phase.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn phase<I: Index>(&self, phases: *const Phase, r: I) -> Phase {
+        if self.tabulated == 0 {
+            return self.computed_phase(r.offset() as u32);
+        }
         // SAFETY: the table has an entry for each remainder of an output position.
         let entry = unsafe { phases.add(self.first_phase as usize + r.offset()) };
         // SAFETY: as above; an entry is four aligned words.
         bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) })
+    }
+
+    /// Phase `r` of an axis without a stride or without a dilation: its first kernel element is what remains of `r + pad_begin`, divided by the stride. Where all phases have equally many taps, a kernel that
+    /// is compiled for its layer sees that number.
+    #[cfg_attr(gpu, inline(always))]
+    fn computed_phase(&self, r: u32) -> Phase {
+        if self.stride == 1 {
+            return Phase { taps: self.kernel as u32, first_tap: 0, first_input: self.pad_begin };
+        }
+        let (shifted, stride) = (r + self.pad_remainder as u32, self.stride as u32);
+        let is_beyond = shifted >= stride;
+        let first_tap = if is_beyond { shifted - stride } else { shifted };
+        let mut taps = self.least_taps as u32;
+        if self.longer_phases > 0 {
+            taps += u32::from(first_tap < self.longer_phases as u32);
+        }
+        Phase { taps, first_tap, first_input: self.pad_strides + i64::from(is_beyond) }
     }
 
     /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions fall from tap
@@ -185,15 +216,24 @@ impl Axis {
 }
 
 impl<I: Index> Taps<I> {
+    /// Takes the first tap: its kernel index and its input position.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn take(&mut self) -> Option<(I, I)> {
+        if self.count == I::new(0) {
+            return None;
+        }
+        let first = (self.tap, self.input);
+        self.tap = self.tap.plus(self.tap_step);
+        self.input = self.input.minus(self.input_step);
+        self.count = self.count.minus(I::new(1));
+        Some(first)
+    }
+
     /// Calls `body(kernel index, input position)` for each tap.
     #[cfg_attr(gpu, inline(always))]
-    pub(crate) fn for_each(&self, mut body: impl FnMut(I, I)) {
-        let (mut tap, mut input, mut left) = (self.tap, self.input, self.count);
-        while left > I::new(0) {
+    pub(crate) fn for_each(mut self, mut body: impl FnMut(I, I)) {
+        while let Some((tap, input)) = self.take() {
             body(tap, input);
-            tap = tap.plus(self.tap_step);
-            input = input.minus(self.input_step);
-            left = left.minus(I::new(1));
         }
     }
 }

@@ -301,7 +301,7 @@ impl Device {
     /// The kernel of a launch, compiled for the values of its first parameters, or about to be.
     pub(super) fn specialised_kernel(&self, launch: &Launch, values: &[&[u8]]) -> Result<Arc<Specialised>, CudaError> {
         let ptx = self.inner.modules.ptx(launch.kernel)?;
-        Ok(self.inner.specialised.get(self, ptx, values, launch.shared_bytes))
+        Ok(self.inner.specialised.get(self, ptx, values, (launch.shared_bytes, launch.least_blocks)))
     }
 }
 

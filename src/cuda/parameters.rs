@@ -45,6 +45,7 @@ impl Parameters {
 }
 
 fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
+    let (padding, stride) = (axis.pad_begin as i128, axis.stride as i128);
     kernels::Axis {
         input_divisor: kernels::Divisor::new(axis.input as u64),
         output_divisor: kernels::Divisor::new(axis.output as u64),
@@ -57,6 +58,11 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         stride: axis.stride as u64,
         dilation: axis.dilation as u64,
         pad_begin: axis.pad_begin as i64,
+        pad_strides: padding.div_euclid(stride) as i64,
+        pad_remainder: padding.rem_euclid(stride) as u64,
+        least_taps: (axis.kernel / axis.stride) as u64,
+        longer_phases: (axis.kernel % axis.stride) as u64,
+        tabulated: u64::from(axis.stride > 1 && axis.dilation > 1 || axis.stride > MOST_PHASES),
         tap_step: axis.tap_step() as u64,
         input_step: axis.input_step() as u64,
         first_phase: first_phase as u64,

@@ -57,6 +57,8 @@ pub(super) struct Launch {
     pub(super) arguments: Vec<Argument>,
     /// Whether the kernel gains from being compiled for the values among its parameters, which come first.
     pub(super) gains_from_constants: bool,
+    /// Blocks that a multiprocessor has registers for, at least, where the kernel is compiled so; 0 if that is as the kernel says.
+    pub(super) least_blocks: u32,
     /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
     pub(super) cluster: u32,
     /// Whether it may run beside the launch before it.
@@ -170,6 +172,7 @@ impl Launch {
             first_packed: 0,
             arguments,
             gains_from_constants: false,
+            least_blocks: 0,
             cluster: 1,
             beside: false,
             is_spared: false,

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use constants::with_constants;
+use constants::{with_constants, with_least_blocks};
 use reachable::reachable;
 
 use super::{
@@ -61,6 +61,7 @@ struct Case {
     kernel: &'static str,
     values: Vec<Box<[u8]>>,
     shared_bytes: u32,
+    least_blocks: u32,
 }
 
 /// A module, and the kernel in it.
@@ -149,9 +150,9 @@ impl Compilation {
 
     /// The kernel, ready for its launches, and how many bytes of its registers a thread keeps in memory. It may go on while products are under way.
     fn compiled_to(&self, goes_on: bool) -> Result<(Compiled, u32), CudaError> {
-        let Case { kernel: name, values, shared_bytes } = &self.case;
-        let module =
-            Module::load(self.architecture, name, &reachable(&with_constants(self.ptx, name, values, goes_on)))?;
+        let Case { kernel: name, values, shared_bytes, least_blocks } = &self.case;
+        let constants = with_constants(self.ptx, name, values, goes_on);
+        let module = Module::load(self.architecture, name, &reachable(&with_least_blocks(&constants, *least_blocks)))?;
         let ready = || {
             let kernel = module.kernel(name)?;
             kernel.allow_shared_bytes(*shared_bytes)?;
@@ -178,9 +179,10 @@ impl Cache {
         device: &Device,
         (architecture, kernel, ptx): (&'static str, &'static str, &'static str),
         values: &[&[u8]],
-        shared_bytes: u32,
+        (shared_bytes, least_blocks): (u32, u32),
     ) -> Arc<Specialised> {
-        let case = Case { kernel, values: values.iter().map(|&value| value.into()).collect(), shared_bytes };
+        let values = values.iter().map(|&value| value.into()).collect();
+        let case = Case { kernel, values, shared_bytes, least_blocks };
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(specialised) = cache.get(&case).and_then(Weak::upgrade) {
             return specialised;

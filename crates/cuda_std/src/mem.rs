@@ -14,6 +14,7 @@ mod sealed {
     pub trait Instructions: Sized {
         unsafe fn load(source: *const Self) -> Self;
         unsafe fn load_readonly(source: *const Self) -> Self;
+        unsafe fn load_readonly_if(condition: bool, source: *const Self) -> Self;
         unsafe fn store(target: *mut Self, value: Self);
         unsafe fn store_below(number: i32, count: i32, target: *mut Self, value: Self);
         unsafe fn load_shared(address: u32) -> Self;
@@ -91,31 +92,14 @@ pub unsafe fn prefetch<T>(place: *const T) {
 #[inline(always)]
 #[must_use]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn load_readonly_if(condition: bool, source: *const f32) -> f32 {
+pub unsafe fn load_readonly_if<T: Transfer>(condition: bool, source: *const T) -> T {
     #[cfg(target_arch = "nvptx64")]
-    {
-        let value: f32;
-        // SAFETY: the caller vouches for the pointer if the condition holds, and that the memory keeps its content.
-        unsafe {
-            core::arch::asm!(
-                "{{",
-                ".reg .pred holds;",
-                ".reg .u64 address;",
-                "setp.ne.u32 holds, {condition}, 0;",
-                "cvta.to.global.u64 address, {source};",
-                "mov.f32 {value}, 0f00000000;",
-                "@holds ld.global.nc.f32 {value}, [address];",
-                "}}",
-                condition = in(reg32) u32::from(condition),
-                source = in(reg64) source,
-                value = out(reg32) value,
-                options(pure, nomem, nostack, preserves_flags)
-            );
-        }
-        value
+    // SAFETY: the caller vouches for the pointer if the condition holds.
+    unsafe {
+        T::load_readonly_if(condition, source)
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    if condition { host::load_readonly(source) } else { 0.0 }
+    if condition { host::load_readonly(source) } else { T::ZERO }
 }
 
 /// Stores to global memory.
@@ -287,6 +271,29 @@ macro_rules! transfer {
             }
 
             #[inline(always)]
+            unsafe fn load_readonly_if(condition: bool, source: *const Self) -> Self {
+                $(let $lane: $word;)+
+                // SAFETY: the caller vouches for the pointer if the condition holds, and that the memory keeps its content.
+                unsafe {
+                    core::arch::asm!(
+                        "{{",
+                        ".reg .pred holds;",
+                        ".reg .u64 address;",
+                        "setp.ne.u32 holds, {condition}, 0;",
+                        "cvta.to.global.u64 address, {source};",
+                        $(concat!("mov.b32 {", stringify!($lane), "}, 0;"),)+
+                        concat!("@holds ld.global.nc.", $ptx, " ", $operand, ", [address];"),
+                        "}}",
+                        condition = in(reg32) u32::from(condition),
+                        source = in(reg64) source,
+                        $($lane = out(reg32) $lane,)+
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                }
+                $value
+            }
+
+            #[inline(always)]
             unsafe fn store(target: *mut Self, value: Self) {
                 let $value = value;
                 // SAFETY: the caller vouches for the pointer.
@@ -398,6 +405,7 @@ macro_rules! transfer {
 }
 
 transfer!(f32, f32, "f32", "{a}", a, a);
+transfer!([f32; 1], f32, "f32", "{a}", [a], a);
 transfer!([f32; 2], f32, "v2.f32", "{{{a}, {b}}}", [a, b], a b);
 transfer!([f32; 4], f32, "v4.f32", "{{{a}, {b}, {c}, {d}}}", [a, b, c, d], a b c d);
 transfer!(u32, u32, "u32", "{a}", a, a);

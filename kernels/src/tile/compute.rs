@@ -10,8 +10,8 @@ use super::{
     parameters::{self, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, ROW_TAPS, Run, Tiling},
     scale::Scale,
     slab_bytes,
-    unrolled::unrolled,
 };
+use crate::unrolled::unrolled;
 
 /// A chunk in shared memory.
 pub(super) struct Staged {

@@ -45,7 +45,6 @@ mod rounding;
 mod scale;
 mod stage;
 mod store;
-mod unrolled;
 
 pub use bare::{BARE_BYTES, BARE_WRITERS};
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};

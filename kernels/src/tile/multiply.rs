@@ -19,7 +19,7 @@ pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
 
 use cuda_std::math;
 
-use super::unrolled::unrolled;
+use crate::unrolled::unrolled;
 
 /// Gives this thread the registers that the producers give up: two times what teams have and once what those have is three times 168, with which the block was launched. To ask
 /// for more would be to wait for ever.

@@ -29,9 +29,11 @@ use super::{
     largest::{largest_of_block, largest_of_pairs},
     rounding::split,
     scale::{Exponent, power_of_two},
+};
+use crate::{
+    index::{Divisor, Index},
     unrolled::unrolled,
 };
-use crate::index::{Divisor, Index};
 
 /// Threads of a block.
 pub const INPUT_PACKING_THREADS: u32 = 256;

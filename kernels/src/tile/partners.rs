@@ -15,8 +15,8 @@ use super::{
     multiply::{Accumulators, Product, Sums},
     parameters::Tiling,
     store::Target,
-    unrolled::unrolled,
 };
+use crate::unrolled::unrolled;
 
 /// The most partners: as many blocks as every device has room for in a cluster.
 pub const MOST_PARTNERS: u32 = 8;

@@ -3,7 +3,7 @@
 use conv_transpose_kernels as kernels;
 use kernels::PIECES;
 
-use super::{Algorithm, BYTES, ISSUE, Implementation, Task, gather};
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task, gather, most_taps};
 use crate::{
     Axis, Precision, Problem,
     cuda::{
@@ -11,7 +11,7 @@ use crate::{
         parameters::{Parameters, check_grid, check_limits},
         recipe::{
             Argument::{self, Bias, Input, Output, Weight},
-            Launch, Recipe, Table,
+            BLOCK, Launch, Recipe, Table,
         },
     },
 };
@@ -28,9 +28,6 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 /// Columns of a piece for the kernels that compute several.
 const QUAD: usize = 4;
-
-/// The least first pieces in a row, where the other pieces follow in the same row: a warp of them.
-const NEIGHBOURS: usize = 32;
 
 /// The largest stride for quads, which keeps their coordinates far from overflowing.
 const MOST_STRIDE: usize = 1 << 16;
@@ -106,27 +103,37 @@ fn rows(task: &Task) -> usize {
     products(task, [z, y, 1])
 }
 
-/// What the model expects. Its constants were fitted to 520 layers of any geometry on an H200 (`benchmarks/2026-11-25-gpu-random-layers.md`).
+/// What the model expects of the kernel that is compiled for its layer. Its constants were fitted to 647 layers of any geometry on an H200 (`benchmarks/2026-11-27-gpu-windows.md`).
 fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
-    const LAUNCH: f64 = 8400.0;
-    /// Until a row of the input is there, for a thread that waits for it, and for each of its taps.
-    const ROW_LATENCY: f64 = 550.0;
-    const TAP_LATENCY: f64 = 50.0;
-    /// Instructions of a thread, of each row, of each tap, and of its product for one of the columns.
-    const THREAD: f64 = 36.0;
-    const ROW: f64 = 12.0;
-    const TAP: f64 = 11.7;
-    const PRODUCT: f64 = 0.81;
+    const LAUNCH: f64 = 8600.0;
+    /// Until the first windows of a slice are there, and for each row of the kernel and each of its products for a piece.
+    const SLICE_LATENCY: f64 = 670.0;
+    const ROW_LATENCY: f64 = 116.0;
+    const PRODUCT_LATENCY: f64 = 19.0;
+    /// Instructions of a thread, of each load, of each product for all pieces, and of asking whether there is such a product where only the thread knows.
+    const THREAD: f64 = 147.0;
+    const LOAD: f64 = 3.17;
+    const PRODUCT: f64 = 3.24;
+    const CONDITION: f64 = 2.28;
     /// How much of what takes less time is not done beside what takes the longest.
-    const NOT_BESIDE: f64 = 0.58;
+    const NOT_BESIDE: f64 = 0.31;
 
     let multiprocessors = f64::from(task.target.multiprocessors);
-    let [.., taps] = task.taps().map(|taps| taps as f64);
-    let rows = rows(task) as f64;
-    let instructions = THREAD + rows * (ROW + taps * (TAP + PRODUCT * (PIECES * layout.columns) as f64));
+    let [z, rows, taps] = task.taps();
+    let [_, _, x] = task.problem.axes();
+    let window = Window::of(x, layout.columns);
+    let loads = (window.entries / window.vector) as f64;
+    let slices = products(task, [z, 1, 1]) as f64;
+    let rows = rows as f64;
+    let products = if layout.columns == 1 { taps as f64 } else { (layout.columns * x.kernel) as f64 / x.stride as f64 };
+    let asked = if layout.columns.is_multiple_of(x.stride) { 0 } else { window.entries * layout.columns } as f64;
+    // Of pieces below each other, all windows are loaded before the first row, and one for each row behind it; of others, all for each row.
+    let (before, for_each_row) = if layout.step[0] > 0 { (PIECES as f64, 1.0) } else { (0.0, PIECES as f64) };
+    let of_a_row = for_each_row * loads * LOAD + products * PRODUCT + asked * CONDITION;
+    let instructions = THREAD + slices * (before * loads * LOAD + rows * of_a_row);
     let bytes = 4.0 * (task.problem.input_shape().len() + task.problem.output_shape().len()) as f64;
     let times = [
-        rows * (ROW_LATENCY + taps * TAP_LATENCY),
+        slices * (SLICE_LATENCY + rows * (ROW_LATENCY + products * PRODUCT_LATENCY)),
         layout.threads as f64 * instructions / ISSUE / multiprocessors,
         bytes / BYTES / multiprocessors,
     ];
@@ -188,7 +195,11 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     let pieces = layout.pieces(&task.problem);
     let arguments =
         vec![Argument::value(&problem), Argument::value(&pieces), Argument::Table(0), Input, Weight, Bias, Output];
-    let direct = Launch { gains_from_constants: true, ..Launch::per_element(kernel, pieces.threads, arguments) };
+    let direct = Launch {
+        gains_from_constants: true,
+        least_blocks: layout.blocks_of_registers(&task.problem),
+        ..Launch::per_element(kernel, pieces.threads, arguments)
+    };
     let cycles = cycles(task, &layout);
     Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![direct], cycles, ..Recipe::default() })
 }
@@ -214,12 +225,12 @@ impl Layout {
         let columns = columns(x);
         let slices = problem.output_shape().len() as u128 / (y.output as u128 * x.output as u128);
         let below = {
-            let (rows, step, input_step) = spread(y, 1, 1);
+            let (rows, step, input_step) = stack(y);
             let first = [(x.output as u128).div_ceil(columns as u128), rows];
             Self { columns, first, step: [step, 0], input_step: [input_step, 0], threads: slices * first[0] * rows }
         };
         let beside = {
-            let (reach, step, input_step) = spread(x, columns, NEIGHBOURS);
+            let (reach, step, input_step) = spread(x, columns);
             let first = [reach.div_ceil(columns as u128), y.output as u128];
             Self { columns, first, step: [0, step], input_step: [0, input_step], threads: slices * first[0] * first[1] }
         };
@@ -232,35 +243,107 @@ impl Layout {
             .max(PIECES as u128 * (self.step[0] + self.step[1] + self.first[0] * self.columns as u128 + self.first[1]))
     }
 
+    /// For how many blocks of a kernel that is compiled for its layer a multiprocessor has registers. What a thread needs are its sums, the windows, that which moves in meanwhile, and some for everything else
+    /// (`benchmarks/2026-11-27-gpu-windows.md`).
+    fn blocks_of_registers(&self, problem: &Problem<3>) -> u32 {
+        const ELSE: usize = 30;
+        const REGISTERS: usize = 64 << 10;
+        let [_, y, x] = problem.axes();
+        let has_next_row = self.step[0] > 0 && most_taps(y) > 1;
+        let windows = PIECES + usize::from(has_next_row);
+        let entries = Window::of(x, self.columns).reaching.min(kernels::WINDOW_OF_QUADS);
+        let registers = (ELSE + PIECES * self.columns + windows * entries).next_multiple_of(8);
+        (REGISTERS / registers / BLOCK as usize).clamp(2, 4) as u32
+    }
+
     fn pieces(&self, problem: &Problem<3>) -> kernels::Pieces {
         let [.., row] = problem.axes();
         let (padding, stride) = (row.pad_begin as i128, row.stride as i128);
+        let window = Window::of(row, self.columns);
+        let neighbours = if self.step[0] > 0 { self.step[0] } else { self.first[1] };
         kernels::Pieces {
             columns_divisor: kernels::Divisor::new(self.first[0] as u64),
             rows_divisor: kernels::Divisor::new(self.first[1] as u64),
+            neighbours_divisor: kernels::Divisor::new(neighbours as u64),
             row_step: self.step[0] as u64,
             column_step: self.step[1] as u64,
             input_row_step: self.input_step[0] as u64,
             input_column_step: self.input_step[1] as u64,
             first_input: padding.div_euclid(stride) as i64,
             first_tap: padding.rem_euclid(stride) as u64,
+            vector: window.vector as u64,
+            lead: window.lead as u64,
+            entries: window.entries as u64,
             threads: self.threads as u64,
         }
     }
 }
 
-/// Spreads the pieces of a thread over an axis: the positions that have a first piece, and the distance to the next piece in the
-/// output and in the input. The distance is a multiple of the stride, and of the columns of a piece. `least` is the least number of
-/// positions of a phase that have a first piece, if there are so many.
-fn spread(axis: &Axis, columns: usize, least: usize) -> (u128, u128, u128) {
+/// Pieces below each other: the rows that have first pieces, and the distance to the next piece in the output and in the input. Pieces follow each other as the taps of a row do,
+/// so that the next row of the kernel reads, for a piece, what this one reads for the piece before.
+fn stack(axis: &Axis) -> (u128, u128, u128) {
+    let input_step = axis.input_step() as u128;
+    let step = input_step * axis.stride as u128;
+    let (output, block) = (axis.output as u128, step * PIECES as u128);
+    (output / block * step + (output % block).min(step), step, input_step)
+}
+
+/// The least first pieces in a row that has others beside them: a warp of them.
+const NEIGHBOURS: usize = 32;
+
+/// Pieces beside each other: the columns that have first pieces, and the distance to the next piece in the output and in the input. The distance is a multiple of the stride, and of the columns of a piece.
+fn spread(axis: &Axis, columns: usize) -> (u128, u128, u128) {
     let positions = axis.output.div_ceil(axis.stride);
-    let first = positions.div_ceil(PIECES).max(least.min(positions)).next_multiple_of(columns);
+    let first = positions.div_ceil(PIECES).max(NEIGHBOURS.min(positions)).next_multiple_of(columns);
     if first >= positions {
         // A thread has one piece, and the next one would be beyond the output.
         return (axis.output as u128, axis.output as u128, 0);
     }
     let step = first as u128 * axis.stride as u128;
     (step, step, first as u128)
+}
+
+/// What a piece reads of a row of the input.
+struct Window {
+    /// Words that are loaded at once.
+    vector: usize,
+    /// Positions behind the last one that reaches the piece, so that vectors are aligned.
+    lead: usize,
+    /// Positions that reach the piece.
+    reaching: usize,
+    /// Positions of all vectors.
+    entries: usize,
+}
+
+impl Window {
+    fn of(x: &Axis, columns: usize) -> Self {
+        if columns == 1 {
+            return Self::of_words(most_taps(x));
+        }
+        let (padding, stride) = (x.pad_begin as i128, x.stride as i128);
+        if !columns.is_multiple_of(x.stride) {
+            // The last position may reach any column by the first tap.
+            return Self::of_words((x.kernel + columns - 1).div_ceil(x.stride));
+        }
+        let last = (columns - 1) as i128 + padding.rem_euclid(stride);
+        let (position, tap) = (last / stride + padding.div_euclid(stride), (last % stride) as usize);
+        let reaching = (x.kernel + columns - 1 - tap).div_ceil(x.stride);
+        let by = |vector: usize| {
+            let lead = (-1 - position).rem_euclid(vector as i128) as usize;
+            Self { vector, lead, reaching, entries: (lead + reaching).next_multiple_of(vector) }
+        };
+        let has_room = |window: &Self| {
+            window.vector <= columns / x.stride
+                && x.input.is_multiple_of(window.vector)
+                && window.entries <= kernels::MOST_IN_VECTORS
+        };
+        [4, 2].map(by).into_iter().find(has_room).unwrap_or_else(|| Self::of_words(reaching))
+    }
+
+    /// Without vectors.
+    fn of_words(reaching: usize) -> Self {
+        Self { vector: 1, lead: 0, reaching, entries: reaching }
+    }
 }
 
 #[cfg(test)]
@@ -292,8 +375,41 @@ mod tests {
             assert_eq!(threads, 4 * first[0] * first[1]);
             (first, step, input_step)
         };
-        assert_eq!(of(layer([4, 4], [2, 2], [1, 1]), [12, 30]), ([15, 6], [6, 0], [3, 0]));
+        assert_eq!(of(layer([4, 4], [2, 2], [1, 1]), [12, 30]), ([15, 6], [2, 0], [1, 0]));
         assert_eq!(of(layer([1, 4], [1, 2], [0, 1]), [1, 300]), ([38, 1], [0, 152], [0, 76]));
+    }
+
+    /// Windows begin with the last position that reaches a piece, or with the end of its vector.
+    #[test]
+    fn windows_consist_of_vectors_where_rows_do() {
+        let of = |kernel: usize, stride: usize, padding: usize, extent: usize| {
+            let problem = problem(&layer([1, kernel], [1, stride], [0, padding]), [1, extent]);
+            let Window { vector, lead, reaching, entries } = Window::of(&problem.axes()[2], QUAD);
+            [vector, lead, reaching, entries]
+        };
+        // Columns 0 to 3 read positions -1 to 4, of the vectors that begin at -4, 0 and 4.
+        assert_eq!(of(3, 1, 1, 16), [4, 3, 6, 12]);
+        assert_eq!(of(3, 1, 1, 18), [2, 1, 6, 8]);
+        assert_eq!(of(3, 1, 1, 17), [1, 0, 6, 6]);
+        // Positions -1 to 2, of the pairs that begin at -2, 0 and 2.
+        assert_eq!(of(4, 2, 1, 16), [2, 1, 4, 6]);
+        assert_eq!(of(8, 4, 2, 16), [1, 0, 3, 3]);
+        // A stride that is no part of a piece: any phase may be the first.
+        assert_eq!(of(9, 3, 3, 16), [1, 0, 4, 4]);
+        // -11 to 14 are more than are loaded by vectors.
+        assert_eq!(of(23, 1, 11, 32), [1, 0, 26, 26]);
+    }
+
+    #[test]
+    fn registers_are_for_as_many_blocks_as_there_is_room_for() {
+        let of = |kernel: [usize; 2], stride: [usize; 2], extent: [usize; 2]| {
+            let problem = problem(&layer(kernel, stride, [0, 1]), extent);
+            Layout::of(&problem).blocks_of_registers(&problem)
+        };
+        assert_eq!(of([4, 4], [2, 2], [64, 64]), 3);
+        assert_eq!(of([7, 7], [1, 1], [64, 64]), 2);
+        assert_eq!(of([1, 4], [1, 2], [1, 1000]), 4);
+        assert_eq!(of([1, 1], [1, 1], [64, 64]), 4);
     }
 
     #[test]
@@ -331,9 +447,9 @@ mod tests {
                 choose(Algorithm::Auto, &Task::new(problem, Precision::Tf32, Target::EMULATED)).unwrap();
             algorithm == Algorithm::Direct
         };
-        assert!(is_direct(1, 96, [2, 2], 30));
+        assert!(is_direct(1, 96, [2, 2], 64));
         assert!(!is_direct(1, 96, [2, 2], 500), "too large for the model to be sure");
-        assert!(!is_direct(8, 96, [2, 2], 30), "more products than that");
+        assert!(!is_direct(8, 96, [2, 2], 64), "more products than that");
     }
 
     #[test]
@@ -356,7 +472,7 @@ mod tests {
     #[test]
     fn a_short_axis_has_one_piece_per_thread() {
         assert_eq!(
-            spread(&Axis { input: 1, output: 3, kernel: 3, stride: 7, dilation: 1, pad_begin: 0 }, 1, 1),
+            spread(&Axis { input: 1, output: 3, kernel: 3, stride: 7, dilation: 1, pad_begin: 0 }, 1),
             (3, 3, 0)
         );
     }
@@ -379,7 +495,7 @@ mod tests {
         assert!(reach((1 << 30) - 4) < 1 << 31 && reach(1 << 30) >= 1 << 31);
     }
 
-    /// Strides whose taps are known and others, rows that are aligned and rows that are not, and pieces below and beside each other.
+    /// Strides whose taps are known and others, rows of whole vectors and rows that are not, and pieces below and beside each other.
     #[cfg(feature = "emulator")]
     #[test]
     fn the_usual_layers_equal_the_oracle() {
@@ -392,9 +508,22 @@ mod tests {
             let values = (0..shape.len()).map(|index| (index * 7 % 11) as f32 - 5.0);
             Tensor::from_vec(shape, values.collect()).unwrap()
         };
-        let kernels = [(2, 2, 0), (3, 2, 1), (4, 2, 1), (4, 2, 0), (8, 4, 2), (16, 8, 4), (3, 1, 1), (5, 1, 0)];
+        let kernels = [
+            (2, 2, 0),
+            (3, 2, 1),
+            (4, 2, 1),
+            (4, 2, 0),
+            (8, 4, 2),
+            (16, 8, 4),
+            (3, 1, 1),
+            (5, 1, 0),
+            (5, 3, 1),
+            // Two windows, and more than have code of their own.
+            (11, 1, 5),
+            (29, 1, 14),
+        ];
         for ((kernel, stride, padding), extent) in
-            kernels.into_iter().flat_map(|kernel| [(kernel, [9, 6]), (kernel, [1, 150])])
+            kernels.into_iter().flat_map(|kernel| [(kernel, [9, 6]), (kernel, [1, 152]), (kernel, [18, 16])])
         {
             let layer = layer([kernel; 2], [stride; 2], [padding; 2]);
             let input = numbers(Shape::batched(2, 4, extent));

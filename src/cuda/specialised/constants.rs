@@ -22,6 +22,14 @@ pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>],
     text
 }
 
+/// The PTX of a kernel that leaves registers for so many blocks on a multiprocessor, if it is more than 0.
+pub(super) fn with_least_blocks(ptx: &str, least_blocks: u32) -> String {
+    const DIRECTIVE: &str = ".minnctapersm ";
+    let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx.to_owned() };
+    let behind = behind.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    format!("{before}{DIRECTIVE}{least_blocks}{behind}")
+}
+
 /// A load of one value from a parameter.
 struct Load<'a> {
     register: &'a str,
@@ -70,6 +78,14 @@ mod tests {
                         \tld.param.b64 \t%rd2, [tango_param_2];\n\tld.param.b64 \t%rd3, [tango_param_0+16];\n\tadd.s64 %rd4, %rd1, 8;\n\
                         \tmov.b32 %r8, 0x18171615;\nbar.sync 1;\n";
         assert_eq!(with_constants(ptx, "tango", &[&values[..16], &values[16..]], true), expected);
+    }
+
+    #[test]
+    fn blocks_are_written_where_the_kernel_has_its_own() {
+        let ptx = ".visible .entry tango()\n.maxntid 256\n.minnctapersm 12\n{\n\tret;\n}\n";
+        assert_eq!(with_least_blocks(ptx, 3), ptx.replace("12", "3"));
+        assert_eq!(with_least_blocks(ptx, 0), ptx);
+        assert_eq!(with_least_blocks("{\n\tret;\n}\n", 3), "{\n\tret;\n}\n");
     }
 
     #[test]

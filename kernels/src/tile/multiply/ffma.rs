@@ -9,10 +9,12 @@
 use cuda_std::{hint, math, shared::SharedPtr, warp};
 
 use super::mma::{Accumulators, BLOCK_WORDS};
-use crate::tile::{
-    fragment::Fragment,
-    parameters::{HALVES, Run, Tiling},
-    slab_bytes,
+use crate::{
+    tile::{
+        fragment::Fragment,
+        parameters::{HALVES, Run, Tiling},
+        slab_bytes,
+    },
     unrolled::unrolled,
 };
 

@@ -9,7 +9,7 @@ use core::arch::asm;
 use cuda_std::{async_copy, hint, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
 
 use super::Product;
-use crate::tile::unrolled::unrolled;
+use crate::unrolled::unrolled;
 
 /// Arrivals that make staged weights complete: that of the thread that starts the copy.
 pub(crate) const WEIGHT_ARRIVALS: u32 = 1;

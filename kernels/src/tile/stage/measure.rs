@@ -15,11 +15,13 @@ use cuda_std::{
 };
 
 use super::{INPUT_PRODUCERS, Inputs, Operands, await_first_weights, comes_in_boxes, producer};
-use crate::tile::{
-    largest::finite,
-    parameters::Tiling,
-    ring::{Ring, weight_exponent},
-    scale::{self, Exponent},
+use crate::{
+    tile::{
+        largest::finite,
+        parameters::Tiling,
+        ring::{Ring, weight_exponent},
+        scale::{self, Exponent},
+    },
     unrolled::unrolled,
 };
 

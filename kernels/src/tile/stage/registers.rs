@@ -9,7 +9,7 @@ use super::{
     inputs::{OUTSIDE, offsets},
     producer,
 };
-use crate::tile::unrolled::unrolled;
+use crate::unrolled::unrolled;
 
 /// Loads that are under way together. They need four registers each.
 const UNDER_WAY: u32 = 8;

@@ -19,7 +19,8 @@ use super::{
 };
 use crate::{
     index::Index,
-    tile::{TEAM_ROWS, multiply::Product, parameters::Tiling, unrolled::unrolled},
+    tile::{TEAM_ROWS, multiply::Product, parameters::Tiling},
+    unrolled::unrolled,
 };
 
 /// The threads of a team that start copies: a warp.

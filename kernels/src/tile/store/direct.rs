@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     index::Index,
-    tile::{TEAM_ROWS, multiply::Product, parameters::Tiling, unrolled::unrolled},
+    tile::{TEAM_ROWS, multiply::Product, parameters::Tiling},
+    unrolled::unrolled,
 };
 
 impl Target<'_> {

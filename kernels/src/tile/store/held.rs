@@ -3,7 +3,7 @@
 //! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of two, and both of its
 //! phases in the columns of the matrix or in a pair of slots, they are four.
 
-use crate::tile::{multiply::Product, unrolled::unrolled};
+use crate::{tile::multiply::Product, unrolled::unrolled};
 
 /// The two words of each row that a block of columns has, by channel.
 ///

@@ -14,7 +14,10 @@ use super::{
     Target,
     direct::{Channels, Pieces},
 };
-use crate::tile::{TEAM_ROWS, WARP_ROWS, unrolled::unrolled};
+use crate::{
+    tile::{TEAM_ROWS, WARP_ROWS},
+    unrolled::unrolled,
+};
 
 /// Words of a sector of the memory.
 pub const SECTOR_WORDS: u32 = 8;

@@ -18,8 +18,8 @@ use crate::{
         TEAM_ROWS, TEAM_THREADS, is_specialised,
         multiply::Product,
         parameters::{OutputPlace, Tiling},
-        unrolled::unrolled,
     },
+    unrolled::unrolled,
 };
 
 impl Target<'_> {

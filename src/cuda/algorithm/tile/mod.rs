@@ -205,6 +205,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, blocks: u32, table: usize
         shared_bytes: tables.shared.total,
         first_packed,
         gains_from_constants: *cycles >= COMPILED * cycles_of(parts),
+        least_blocks: 0,
         cluster: partners,
         beside: awaits_input || number > 0 && task.target.large_tiles,
         is_spared: false,

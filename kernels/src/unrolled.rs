@@ -34,4 +34,4 @@ macro_rules! unrolled {
     };
 }
 
-pub(super) use unrolled;
+pub(crate) use unrolled;

@@ -276,8 +276,8 @@ unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
         slice.weight = first_weight.plus(kz.times(I::new(ay.kernel)).times(I::new(ax.kernel)));
         for _ in 0..p.in_per_group as u32 {
             // Where entries are constants, so are their taps in a kernel that is compiled for its layer.
-            unrolled!(WINDOW in 0..CONSTANT_WINDOWS, at most 2 => {
-                let first = I::new((WINDOW * W) as u64);
+            unrolled!(NUMBER in 0..CONSTANT_WINDOWS, at most 2 => {
+                let first = I::new((NUMBER * W) as u64);
                 if first < I::new(pieces.entries) {
                     // SAFETY: a slice of this sample and of the kernel, both of this group.
                     unsafe { slice.add::<V, W, L>(sums, first) };

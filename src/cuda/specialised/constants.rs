@@ -1,5 +1,7 @@
 //! The PTX of a kernel with the values of its first parameters written into it.
 
+use std::borrow::Cow;
+
 /// The comment behind instructions that only kernels for any layer need.
 const UNLESS_SPECIALISED: &str = "//! unless specialised";
 
@@ -23,11 +25,11 @@ pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>],
 }
 
 /// The PTX of a kernel that leaves registers for so many blocks on a multiprocessor, if it is more than 0.
-pub(super) fn with_least_blocks(ptx: &str, least_blocks: u32) -> String {
+pub(super) fn with_least_blocks(ptx: &str, least_blocks: u32) -> Cow<'_, str> {
     const DIRECTIVE: &str = ".minnctapersm ";
-    let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx.to_owned() };
+    let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx.into() };
     let behind = behind.trim_start_matches(|digit: char| digit.is_ascii_digit());
-    format!("{before}{DIRECTIVE}{least_blocks}{behind}")
+    format!("{before}{DIRECTIVE}{least_blocks}{behind}").into()
 }
 
 /// A load of one value from a parameter.

@@ -357,8 +357,8 @@ fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &
     check_kinds(&KINDS, layer, input, words);
 }
 
-/// The same for some kinds of kernels. Neighbouring ways differ in little: every third one and every second one of those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in how they multiply and
-/// stage, which each way of theirs shows: every fourth one.
+/// The same for some kinds of kernels. Neighbouring ways differ in little: every fifth one and every third one of those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in how they multiply and
+/// stage, which each way of theirs shows: every sixth one.
 fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
@@ -368,7 +368,7 @@ fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
         for (number, plan) in plans.iter().enumerate() {
             meant += usize::from(is_meant(plan));
             let is_checked =
-                if is_ordinary { number % 4 == 0 } else { number % 3 == 0 || is_meant(plan) && meant % 2 == 1 };
+                if is_ordinary { number % 6 == 0 } else { number % 5 == 0 || is_meant(plan) && meant % 3 == 1 };
             if is_checked {
                 check_plan(layer, plan, input);
             }
@@ -442,7 +442,7 @@ fn partners_share_the_input_channels() {
     }
 }
 
-/// Checks all ways to compute a layer: what they are.
+/// Checks every second way to compute a layer: what they are.
 fn ways<const D: usize>(
     layer: &ConvTranspose<D>,
     input: Shape<D>,
@@ -454,7 +454,7 @@ fn ways<const D: usize>(
         check_plan(layer, plan, input);
         plan.describe()
     };
-    plans.iter().map(check).collect()
+    plans.iter().step_by(2).map(check).collect()
 }
 
 /// All plans that convert the input in a certain way.

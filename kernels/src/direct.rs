@@ -5,7 +5,8 @@
 //!
 //! What a thread has loaded of the input serves whatever it computes from it. Neighbouring columns share inputs: with dilation 1, a position reaches them through neighbouring kernel elements. So do pieces below each other: what
 //! one of them reads for a row of the kernel, the piece below reads for the next row. So each piece has a *window* of inputs in registers, which moves on to the piece below from one row of the kernel to the next, and only the first
-//! piece loads. Windows begin where vectors of the input do, if rows of it are aligned, and are loaded by vectors then. Neighbouring threads have neighbouring pieces, and a piece of four is stored by one instruction wherever it is aligned.
+//! piece loads. Windows begin where vectors of the input do, if rows of it are aligned, and are loaded by vectors then. Neighbouring threads have neighbouring pieces. A piece of four is stored by one instruction wherever
+//! it is aligned; where rows of the output are not, lanes pass columns on to each other, and then store four that are.
 //!
 //! Bitwise repeatable, needs no workspace and takes any geometry; pieces of four columns only with dilation 1 on the last axis. A
 //! position beyond the input is read as zero, so a weight that is infinite or NaN may make NaN of elements close to the border, and
@@ -13,7 +14,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use cuda_std::{kernel, math, mem, thread};
+use cuda_std::{
+    kernel, math, mem, thread,
+    warp::{self, FULL_MASK, WARP_SIZE},
+};
 
 use crate::{
     index::{Divisor, Index},
@@ -51,10 +55,6 @@ pub struct Pieces {
     pub input_row_step: u64,
     /// The same along a row.
     pub input_column_step: u64,
-    /// Where the padding of the last axis begins, in strides, rounded down.
-    pub first_input: i64,
-    /// What remains of it: the kernel element that leads from there to output column 0, with dilation 1.
-    pub first_tap: u64,
     /// Words of a vector of the input: 1, 2 or 4. With more than one, rows of the input consist of whole vectors, and there are at most [`MOST_IN_VECTORS`] entries.
     pub vector: u64,
     /// So many positions behind the last one that reaches a piece does its window begin: where a vector ends.
@@ -91,7 +91,7 @@ pub unsafe fn direct(
 /// # Safety
 /// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
 /// element per output channel; nothing else accesses the output meanwhile. The pieces are of one column and cover the output, each
-/// position once. The grid is one-dimensional and has at least `pieces.threads` threads.
+/// position once. The grid is one-dimensional and has at least `pieces.threads` threads, in blocks of whole warps.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn direct_wide(
     problem: Problem,
@@ -194,7 +194,7 @@ struct Slice<'a, I> {
 /// Computes the pieces of thread `index`, if it has any.
 ///
 /// # Safety
-/// As the kernels.
+/// As the kernels, and all lanes of the warp are here.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn compute<I: Index, const V: usize, const W: usize>(
     index: I,
@@ -202,10 +202,15 @@ unsafe fn compute<I: Index, const V: usize, const W: usize>(
     pieces: &Pieces,
     operands: &Operands,
 ) {
-    if index >= I::new(pieces.threads) {
+    let [_, _, row] = &p.axes;
+    // With other strides, registers are worth more than whole vectors.
+    let are_shifted = V == 4 && row.output % 4 > 0 && has_same_taps::<V>(row);
+    let is_mine = index < I::new(pieces.threads);
+    // Lanes that pass columns on to each other stay together: those beyond the last piece compute the first one, and store nothing.
+    if !is_mine && !are_shifted {
         return;
     }
-    let place = Place::of::<V>(index, p, pieces);
+    let place = Place::of::<V>(if is_mine { index } else { I::new(0) }, p, pieces);
     let mut value = 0.0;
     if !operands.bias.is_null() {
         // SAFETY: a bias has an element per output channel.
@@ -213,7 +218,7 @@ unsafe fn compute<I: Index, const V: usize, const W: usize>(
     }
     let mut sums = [[value; V]; PIECES];
     let is_aligned = |words: usize| pieces.vector == words as u64 && operands.input.addr().is_multiple_of(4 * words);
-    // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces.
+    // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces, unless it only passes columns on; no lane has left then.
     unsafe {
         if V == 4 && is_aligned(4) {
             sum::<I, V, W, 4>(&mut sums, &place, p, pieces, operands);
@@ -222,7 +227,7 @@ unsafe fn compute<I: Index, const V: usize, const W: usize>(
         } else {
             sum::<I, V, W, 1>(&mut sums, &place, p, pieces, operands);
         }
-        store::<I, V>(&sums, &place, p, pieces, operands.output);
+        store::<I, V>(&sums, &place, is_mine, are_shifted, p, pieces, operands.output);
     }
 }
 
@@ -295,6 +300,13 @@ unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
     }
 }
 
+/// Whether all pieces of `V` columns have the same taps, because strides are parts of pieces: these begin at multiples of `V`.
+#[cfg_attr(gpu, inline(always))]
+fn has_same_taps<const V: usize>(axis: &Axis) -> bool {
+    let stride = axis.stride as u32;
+    stride <= V as u32 && stride.is_power_of_two()
+}
+
 impl<I: Index> Reach<I> {
     /// What a piece of `V` columns at column `x` reads.
     ///
@@ -309,10 +321,10 @@ impl<I: Index> Reach<I> {
             let tap = if phase.taps > 0 { I::new(phase.first_tap.into()) } else { I::new(axis.kernel) };
             return Self { input: I::from_signed(phase.first_input).plus(q), tap };
         }
-        let last = V as u32 - 1 + pieces.first_tap as u32;
+        let last = V as u32 - 1 + axis.pad_remainder as u32;
         let stride = axis.stride as u32;
-        let (input, tap) = if stride <= V as u32 && stride.is_power_of_two() {
-            // `x` is a multiple of `V`, so the tap is the same for all pieces: a constant in a kernel that is compiled for its layer.
+        let (input, tap) = if has_same_taps::<V>(axis) {
+            // A constant in a kernel that is compiled for its layer.
             let (strides, tap) = (last >> stride.trailing_zeros(), last & (stride - 1));
             (x.divide(axis.stride_divisor).0.plus(I::new(strides.into())), I::new(tap.into()))
         } else {
@@ -320,7 +332,7 @@ impl<I: Index> Reach<I> {
         };
         let lead = I::new(pieces.lead);
         Self {
-            input: input.plus(I::from_signed(pieces.first_input)).plus(lead),
+            input: input.plus(I::from_signed(axis.pad_strides)).plus(lead),
             tap: tap.minus(lead.times(I::new(axis.stride))),
         }
     }
@@ -430,41 +442,92 @@ impl<I: Index> Slice<'_, I> {
     }
 }
 
-/// Stores those pieces that are within the output, by one instruction each where they are whole and aligned.
+/// Stores those columns of the pieces that are within the output. Where rows `are_shifted`, lanes pass columns on to each other.
 ///
 /// # Safety
-/// The place is within the output, and its pieces are this thread's alone.
+/// The place is within the output, and its pieces are this thread's alone if `is_mine`, as they are unless rows are shifted. Then all lanes of the warp are here.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<I: Index, const V: usize>(
     sums: &[[f32; V]; PIECES],
     place: &Place<I>,
+    is_mine: bool,
+    are_shifted: bool,
     p: &Problem,
     pieces: &Pieces,
     output: *mut f32,
 ) {
     let [_, ay, ax] = &p.axes;
-    for (piece, sums) in sums.iter().enumerate() {
-        let piece = I::new(piece as u64);
+    let neighbours = if are_shifted { Some(Neighbours::of::<I, V>(place.x, pieces)) } else { None };
+    unrolled!(PIECE in 0..PIECES, at most 4 => {
+        let piece = I::new(PIECE as u64);
         let y = place.y.plus(I::new(pieces.row_step).times(piece));
         let x = place.x.plus(I::new(pieces.column_step).times(piece));
-        if y >= I::new(ay.output) || x >= I::new(ax.output) {
-            continue;
-        }
+        let is_within = is_mine && y < I::new(ay.output) && x < I::new(ax.output);
+        let left = if is_within { I::new(ax.output).minus(x) } else { I::new(0) };
         let position = place.slice.times(I::new(ay.output)).plus(y).times(I::new(ax.output)).plus(x);
-        let left = I::new(ax.output).minus(x);
-        // SAFETY: the first column is within the output.
-        let target = unsafe { output.add(position.offset()) };
-        if V == 4 && left >= I::new(4) && target.addr() % 16 == 0 {
-            let quad: [f32; 4] = core::array::from_fn(|column| sums[column % V]);
-            // SAFETY: all four columns are within the output, and aligned.
-            unsafe { mem::store(target.cast(), quad) };
-            continue;
-        }
-        for (column, &sum) in sums.iter().enumerate() {
-            if I::new(column as u64) < left {
-                // SAFETY: the column is within the output.
-                unsafe { mem::store(target.add(column), sum) };
+        // SAFETY: the caller's promise, and so many columns are left.
+        unsafe { store_piece(output.wrapping_add(position.offset()), &sums[PIECE], left, neighbours) };
+    });
+}
+
+/// Which lanes beside this one have the columns before and behind its own.
+#[derive(Clone, Copy)]
+struct Neighbours {
+    has_previous: bool,
+    has_next: bool,
+}
+
+impl Neighbours {
+    #[cfg_attr(gpu, inline(always))]
+    fn of<I: Index, const V: usize>(x: I, pieces: &Pieces) -> Self {
+        let (lane, columns) = (warp::lane_id(), I::new(V as u64));
+        let end = I::new(pieces.columns_divisor.value()).times(columns);
+        Self { has_previous: lane > 0 && x > I::new(0), has_next: lane + 1 < WARP_SIZE && x.plus(columns) < end }
+    }
+}
+
+/// Stores those columns of a piece that are left in its row, by one instruction where four are left that are aligned. With neighbours, the columns before the first four that are aligned go to the lane before,
+/// which stores them with its own last ones: a sector of the memory that is written in pieces takes as long as several.
+///
+/// # Safety
+/// As [`store`]. As many columns as are left, from `target` on, are within the output.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn store_piece<I: Index, const V: usize>(
+    target: *mut f32,
+    sums: &[f32; V],
+    left: I,
+    neighbours: Option<Neighbours>,
+) {
+    let (mut first, mut end) = (I::new(0), left);
+    if V == 4 {
+        let [mut a, mut b, mut c, mut d]: [f32; 4] = core::array::from_fn(|column| sums[column % V]);
+        let (mut ahead, mut are_aligned) = (0, target.addr() % 16 == 0);
+        if let Some(Neighbours { has_previous, has_next }) = neighbours {
+            ahead = (target.addr() / 4).wrapping_neg() % 4;
+            are_aligned |= has_next;
+            // SAFETY: all lanes are here.
+            let [e, f, g] = [a, b, c].map(|word| unsafe { warp::warp_shuffle_down(FULL_MASK, word, 1) });
+            [a, b, c, d] = match ahead {
+                0 => [a, b, c, d],
+                1 => [b, c, d, e],
+                2 => [c, d, e, f],
+                _ => [d, e, f, g],
+            };
+            if has_previous && left >= I::new(ahead as u64) {
+                first = I::new(ahead as u64);
             }
         }
+        if are_aligned && left >= I::new(ahead as u64 + 4) {
+            // SAFETY: so many columns are left, and aligned from there on.
+            unsafe { mem::store(target.wrapping_add(ahead).cast(), [a, b, c, d]) };
+            end = I::new(ahead as u64);
+        }
     }
+    unrolled!(COLUMN in 0..V, at most 4 => {
+        let column = I::new(COLUMN as u64);
+        if first <= column && column < end {
+            // SAFETY: the column is left, and nobody else stores it.
+            unsafe { mem::store(target.wrapping_add(COLUMN), sums[COLUMN]) };
+        }
+    });
 }

@@ -138,28 +138,37 @@ impl Compilation {
 
     fn compiled(&self) -> Result<Compiled, CudaError> {
         let _entered = self.device.enter()?;
-        let (compiled, local_bytes) = self.compiled_to(true)?;
+        let text = self.text(true);
+        let (module, kernel, local_bytes) = self.ready(&text)?;
         if local_bytes <= MOST_LOCAL_BYTES {
-            return Ok(compiled);
+            return Ok(Compiled { module, kernel, goes_on: true });
         }
-        // Registers are not enough to go on while products are under way.
-        compiled.module.unload();
-        let (compiled, _) = self.compiled_to(false)?;
-        Ok(compiled)
+        // Registers are not enough to go on while products are under way. Kernels that have none under way are as they were.
+        let waiting = self.text(false);
+        if waiting == text {
+            return Ok(Compiled { module, kernel, goes_on: true });
+        }
+        module.unload();
+        let (module, kernel, _) = self.ready(&waiting)?;
+        Ok(Compiled { module, kernel, goes_on: false })
     }
 
-    /// The kernel, ready for its launches, and how many bytes of its registers a thread keeps in memory. It may go on while products are under way.
-    fn compiled_to(&self, goes_on: bool) -> Result<(Compiled, u32), CudaError> {
-        let Case { kernel: name, values, shared_bytes, least_blocks } = &self.case;
-        let constants = with_constants(self.ptx, name, values, goes_on);
-        let module = Module::load(self.architecture, name, &reachable(&with_least_blocks(&constants, *least_blocks)))?;
+    /// The kernel's PTX with its values. It may go on while products are under way.
+    fn text(&self, goes_on: bool) -> String {
+        let Case { kernel, values, least_blocks, .. } = &self.case;
+        with_least_blocks(with_constants(self.ptx, kernel, values, goes_on), *least_blocks)
+    }
+
+    /// The kernel of a text, ready for its launches, and how many bytes of its registers a thread keeps in memory.
+    fn ready(&self, text: &str) -> Result<(Module, Kernel, u32), CudaError> {
+        let module = Module::load(self.architecture, self.case.kernel, &reachable(text))?;
         let ready = || {
-            let kernel = module.kernel(name)?;
-            kernel.allow_shared_bytes(*shared_bytes)?;
+            let kernel = module.kernel(self.case.kernel)?;
+            kernel.allow_shared_bytes(self.case.shared_bytes)?;
             Ok((kernel, kernel.local_bytes()?))
         };
         match ready() {
-            Ok((kernel, local_bytes)) => Ok((Compiled { module, kernel, goes_on }, local_bytes)),
+            Ok((kernel, local_bytes)) => Ok((module, kernel, local_bytes)),
             Err(error) => {
                 module.unload();
                 Err(error)

@@ -258,7 +258,6 @@ impl Layout {
 
     fn pieces(&self, problem: &Problem<3>) -> kernels::Pieces {
         let [.., row] = problem.axes();
-        let (padding, stride) = (row.pad_begin as i128, row.stride as i128);
         let window = Window::of(row, self.columns);
         let neighbours = if self.step[0] > 0 { self.step[0] } else { self.first[1] };
         kernels::Pieces {
@@ -269,8 +268,6 @@ impl Layout {
             column_step: self.step[1] as u64,
             input_row_step: self.input_step[0] as u64,
             input_column_step: self.input_step[1] as u64,
-            first_input: padding.div_euclid(stride) as i64,
-            first_tap: padding.rem_euclid(stride) as u64,
             vector: window.vector as u64,
             lead: window.lead as u64,
             entries: window.entries as u64,

@@ -1,7 +1,5 @@
 //! The PTX of a kernel with the values of its first parameters written into it.
 
-use std::borrow::Cow;
-
 /// The comment behind instructions that only kernels for any layer need.
 const UNLESS_SPECIALISED: &str = "//! unless specialised";
 
@@ -25,11 +23,11 @@ pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>],
 }
 
 /// The PTX of a kernel that leaves registers for so many blocks on a multiprocessor, if it is more than 0.
-pub(super) fn with_least_blocks(ptx: &str, least_blocks: u32) -> Cow<'_, str> {
+pub(super) fn with_least_blocks(ptx: String, least_blocks: u32) -> String {
     const DIRECTIVE: &str = ".minnctapersm ";
-    let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx.into() };
+    let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx };
     let behind = behind.trim_start_matches(|digit: char| digit.is_ascii_digit());
-    format!("{before}{DIRECTIVE}{least_blocks}{behind}").into()
+    format!("{before}{DIRECTIVE}{least_blocks}{behind}")
 }
 
 /// A load of one value from a parameter.
@@ -85,9 +83,9 @@ mod tests {
     #[test]
     fn blocks_are_written_where_the_kernel_has_its_own() {
         let ptx = ".visible .entry tango()\n.maxntid 256\n.minnctapersm 12\n{\n\tret;\n}\n";
-        assert_eq!(with_least_blocks(ptx, 3), ptx.replace("12", "3"));
-        assert_eq!(with_least_blocks(ptx, 0), ptx);
-        assert_eq!(with_least_blocks("{\n\tret;\n}\n", 3), "{\n\tret;\n}\n");
+        assert_eq!(with_least_blocks(ptx.to_owned(), 3), ptx.replace("12", "3"));
+        assert_eq!(with_least_blocks(ptx.to_owned(), 0), ptx);
+        assert_eq!(with_least_blocks("{\n\tret;\n}\n".to_owned(), 3), "{\n\tret;\n}\n");
     }
 
     #[test]

@@ -501,7 +501,7 @@ unsafe fn store_piece<I: Index, const V: usize>(
     let (mut first, mut end) = (I::new(0), left);
     if V == 4 {
         let [mut a, mut b, mut c, mut d]: [f32; 4] = core::array::from_fn(|column| sums[column % V]);
-        let (mut ahead, mut are_aligned) = (0, target.addr() % 16 == 0);
+        let (mut ahead, mut are_aligned) = (0, target.addr().is_multiple_of(16));
         if let Some(Neighbours { has_previous, has_next }) = neighbours {
             ahead = (target.addr() / 4).wrapping_neg() % 4;
             are_aligned |= has_next;

@@ -20,7 +20,7 @@ pub enum Precision {
     /// On compute capability 9.0, layers with several taps may be computed with `f16` factors, which have as many bits of fraction, after inputs and weights have been
     /// multiplied by powers of two. Inputs of any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15 times as large, or
     /// weights unless others are more than 2^20 times as large: then the small ones are rounded to a multiple of less than 2^-24 (2^-29) of the largest. A plan's
-    /// description names the kernel (`_f16`).
+    /// description names the kernel (`_f16`, `flat_`).
     Tf32,
 }
 

@@ -16,8 +16,15 @@ use crate::{
 };
 
 /// The algorithms that can be asked for, by the names that the library gives them.
-const ALGORITHMS: &[Algorithm] =
-    &[Algorithm::Auto, Algorithm::Col2im, Algorithm::Direct, Algorithm::Tile, Algorithm::Gather, Algorithm::Scatter];
+const ALGORITHMS: &[Algorithm] = &[
+    Algorithm::Auto,
+    Algorithm::Col2im,
+    Algorithm::Direct,
+    Algorithm::Flat,
+    Algorithm::Tile,
+    Algorithm::Gather,
+    Algorithm::Scatter,
+];
 const PRECISIONS: &[Precision] = &[Precision::F32, Precision::Tf32];
 
 /// Measures how close transposed convolutions come to what a GPU can do.

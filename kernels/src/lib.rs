@@ -14,6 +14,17 @@ mod direct;
 #[cfg(feature = "emulator")]
 mod entries;
 mod fill_bias;
+#[cfg_attr(
+    not(any(gpu, feature = "emulator")),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_macros,
+        reason = "the kernels themselves are left out, as those of tiles are"
+    )
+)]
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+pub mod flat;
 mod gather;
 mod index;
 mod problem;

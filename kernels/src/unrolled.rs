@@ -24,6 +24,12 @@ macro_rules! unrolled {
     ($index:ident in 0..$count:expr, at most 16 => $body:block) => {
         unrolled!(@ $index, $count, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
+    ($index:ident in 0..$count:expr, at most 32 => $body:block) => {
+        unrolled!(
+            @ $index, $count, $body,
+            0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        )
+    };
     (@ $index:ident, $count:expr, $body:block, $($number:literal)+) => {
         const { assert!($count <= [$($number),+].len()) };
         // Constants of the language: a compiler that had to find out what is never reached would take minutes.

@@ -56,6 +56,9 @@ pub enum Unsupported {
         /// The largest value that is supported.
         limit: u128,
     },
+    /// It is for another precision, or for other GPUs.
+    #[error("it needs TF32 precision and a GPU of compute capability 9.0")]
+    Tf32OnHopper,
     /// No way to cut the problem into tiles fits in shared memory.
     #[error("no tile of it fits in shared memory")]
     NoTile,

@@ -289,9 +289,11 @@ mod tests {
             Argument::TensorMaps(_) => size_of::<TensorMaps<2>>(),
             _ => size_of::<*const f32>(),
         };
-        let layer = ConvTranspose1d::builder(1, 1, [3]).stride([2]).build().unwrap();
-        let problem = layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d();
-        for recipe in algorithm::all_recipes(&problem) {
+        let problem = |stride: usize| {
+            let layer = ConvTranspose1d::builder(1, 1, [3]).stride([stride]).build().unwrap();
+            layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d()
+        };
+        for recipe in [1, 2].map(problem).iter().flat_map(algorithm::all_recipes) {
             assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
             for launch in recipe.pack.iter().chain(&recipe.launches) {
                 let kernel = entry::find(KERNELS, launch.kernel).expect(launch.kernel);

@@ -1,4 +1,4 @@
-//! In turn: one team stores after the other, if the host says so, and meanwhile the other one computes.
+//! In turn: one team stores after the other, if that is `on`, and meanwhile the other one computes.
 //!
 //! Teams that store at the same time are in each other's way: their stores, and what they load from shared memory for them, queue in the same places. Left to
 //! themselves they may fall in step or not; a few hundred cycles more or less at the end of a job decide which. So the first team waits until the second one has stored its part of the job before,
@@ -6,7 +6,7 @@
 
 use cuda_std::{hint, thread};
 
-use super::{TEAM_THREADS, TEAMS, is_specialised, parameters::Tiling};
+use super::{TEAM_THREADS, TEAMS};
 
 /// The named barrier of the first team, which opens when it may store; that of the second one follows.
 const MAY_STORE: u32 = 5;
@@ -21,19 +21,13 @@ fn team() -> u32 {
     hint::opaque(thread::thread_idx_x()) / TEAM_THREADS
 }
 
-/// Whether teams store in turn. In a kernel for any layer there are no registers for it.
-#[cfg_attr(gpu, inline(always))]
-fn is_on(t: &Tiling) -> bool {
-    is_specialised() && t.in_turn != 0
-}
-
-/// Waits until the team may store, which the first one may in its first job.
+/// Waits until the team may store, if teams store in turn; the first one may in its first job.
 ///
 /// # Safety
 /// All threads of the team come here together, once for each job, and then to [`pass_on`].
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn await_turn(t: &Tiling, is_first_job: bool) {
-    if is_on(t) && !(is_first_job && team() == 0) {
+pub(crate) unsafe fn await_turn(is_on: bool, is_first_job: bool) {
+    if is_on && !(is_first_job && team() == 0) {
         // SAFETY: the caller's promise.
         unsafe { thread::sync_named(MAY_STORE + team(), BOTH_TEAMS) };
     }
@@ -44,8 +38,8 @@ pub(super) unsafe fn await_turn(t: &Tiling, is_first_job: bool) {
 /// # Safety
 /// All threads of the team come here together, after [`await_turn`].
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn pass_on(t: &Tiling) {
-    if is_on(t) {
+pub(crate) unsafe fn pass_on(is_on: bool) {
+    if is_on {
         // SAFETY: the caller's promise. The other team comes there once before this one does again.
         unsafe { thread::arrive_named(MAY_STORE + 1 - team(), BOTH_TEAMS) };
     }
@@ -56,8 +50,8 @@ pub(super) unsafe fn pass_on(t: &Tiling) {
 /// # Safety
 /// All threads of the team come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn end(t: &Tiling) {
-    if is_on(t) && team() == 0 {
+pub(crate) unsafe fn end(is_on: bool) {
+    if is_on && team() == 0 {
         // SAFETY: the caller's promise; the second team has come there after its last job.
         unsafe { thread::sync_named(MAY_STORE, BOTH_TEAMS) };
     }

@@ -7,7 +7,7 @@ use cuda_std::{math::larger_magnitude, shared::SharedPtr, thread, warp};
 
 /// A value, or zero if it is not finite.
 #[cfg_attr(gpu, inline(always))]
-pub(super) fn finite(value: f32) -> f32 {
+pub(crate) fn finite(value: f32) -> f32 {
     if value.abs() < f32::INFINITY { value } else { 0.0 }
 }
 

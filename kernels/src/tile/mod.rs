@@ -31,7 +31,7 @@
 mod bare;
 mod compute;
 mod fragment;
-mod in_turn;
+pub(crate) mod in_turn;
 mod largest;
 mod multiply;
 mod pack;
@@ -52,9 +52,10 @@ use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
 use compute::{PackedRun, Staged, loads_first, may_join_rows, multiply_run};
 use fragment::Fragment;
+use multiply::Sums;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
-use multiply::{Accumulators, Sums, Weights};
+pub(crate) use multiply::{Accumulators, Weights, give_registers, take_registers};
 pub use pack::*;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub use pack_input::*;
@@ -64,16 +65,25 @@ pub use parameters::{
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{Place, Upcoming, job_of_last_round, next_job};
-use ring::Ring;
+pub(crate) use ring::Ring;
 pub use ring::{CONTROL_BYTES, MOST_RING_SLOTS};
 use rounding::Again;
-use scale::{Exponent, Scale, power_of_two};
+use scale::Scale;
+pub(crate) use scale::{Exponent, power_of_two};
 use stage::Operands;
+// What the flat kernels need besides.
 pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{NOTHING, Target};
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+pub(crate) use {
+    largest::finite,
+    multiply::{Positions, Product},
+    pack_input::Share,
+    scale::of_weight,
+};
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
-const TEAM_THREADS: u32 = 128;
+pub(crate) const TEAM_THREADS: u32 = 128;
 
 /// Rows of the matrix product of a warp, per slot.
 pub const WARP_ROWS: u32 = 16;
@@ -136,10 +146,10 @@ unsafe fn tile<
             cuda_std::grid::launch_dependents();
         }
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
-            multiply::take_registers();
+            take_registers();
             consume::<BLOCKS, SLOTS, SPLIT, F16, CONVERT, ORDINARY>(t, operands, bias, output);
         } else {
-            multiply::give_registers();
+            give_registers();
             let stages_input =
                 stage::produce::<SPLIT, F16, CONVERT, ORDINARY>(t, operands, slab_bytes(8 * BLOCKS as u32, SPLIT));
             if stages_input {
@@ -196,6 +206,12 @@ fn is_specialised() -> bool {
     {
         cfg!(not(gpu))
     }
+}
+
+/// Whether teams store in turn. In a kernel for any layer there are no registers for it.
+#[cfg_attr(gpu, inline(always))]
+fn stores_in_turn(t: &Tiling) -> bool {
+    is_specialised() && t.in_turn != 0
 }
 
 /// What a team does: compute and store what the producers have fetched.
@@ -336,7 +352,7 @@ unsafe fn consume<
             if has_used_weights {
                 weights.before().leave();
             }
-            in_turn::await_turn(t, round == 1);
+            in_turn::await_turn(stores_in_turn(t), round == 1);
             let [[a, b], [c, d]] = inverses;
             let [most, rest] = [[a, c], [b, d]];
             if SPLIT {
@@ -357,7 +373,7 @@ unsafe fn consume<
                 partners::store(&target, &accumulators, has_product);
                 accumulators.empty();
             }
-            in_turn::pass_on(t);
+            in_turn::pass_on(stores_in_turn(t));
             if !is_specialised() {
                 upcoming = Upcoming::find(t, operands.tables, round);
             }
@@ -365,7 +381,7 @@ unsafe fn consume<
                 next = PackedRun::load(t, operands.tables, upcoming.first_run);
             }
         }
-        in_turn::end(t);
+        in_turn::end(stores_in_turn(t));
         Target::finish();
     }
 }

@@ -12,10 +12,16 @@ mod mma;
 #[cfg(cuda_arch = "sm_90a")]
 mod wgmma;
 
+#[cfg(not(gpu))]
+pub(crate) use mma::Positions;
 #[cfg(not(cuda_arch = "sm_90a"))]
-pub(super) use mma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
+pub(crate) use mma::{Accumulators, Weights};
+#[cfg(not(cuda_arch = "sm_90a"))]
+pub(super) use mma::{WEIGHT_ARRIVALS, stage_weights};
 #[cfg(cuda_arch = "sm_90a")]
-pub(super) use wgmma::{Accumulators, WEIGHT_ARRIVALS, Weights, stage_weights};
+pub(crate) use wgmma::{Accumulators, Positions, Weights};
+#[cfg(cuda_arch = "sm_90a")]
+pub(super) use wgmma::{WEIGHT_ARRIVALS, stage_weights};
 
 use cuda_std::math;
 
@@ -27,7 +33,7 @@ use crate::unrolled::unrolled;
 /// # Safety
 /// All threads of the warp group come here together, once.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn take_registers() {
+pub(crate) unsafe fn take_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
@@ -40,7 +46,7 @@ pub(super) unsafe fn take_registers() {
 /// # Safety
 /// As [`take_registers`].
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn give_registers() {
+pub(crate) unsafe fn give_registers() {
     #[cfg(cuda_arch = "sm_90a")]
     // SAFETY: the caller's promise.
     unsafe {
@@ -49,7 +55,7 @@ pub(super) unsafe fn give_registers() {
 }
 
 /// A matrix product that is complete.
-pub(super) trait Product<const BLOCKS: usize, const SLOTS: usize> {
+pub(crate) trait Product<const BLOCKS: usize, const SLOTS: usize> {
     /// The values of rows `g` (first two) and `g + 8` in columns `2 * t` and `2 * t + 1` of a block of eight.
     ///
     /// # Safety

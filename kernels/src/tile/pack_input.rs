@@ -138,18 +138,12 @@ pub unsafe fn repack_input_split(packing: InputPacking, input: *const f32, packe
 /// # Safety
 /// As [`pack_input`](fn@pack_input).
 #[cfg_attr(gpu, inline(always))]
-unsafe fn pack_first<const SPLIT: bool>(packing: &InputPacking, input: *const f32, packed: *mut u32) {
-    // What follows looks at what is found here, when this grid has ended.
-    #[cfg(cuda_arch = "sm_90a")]
-    cuda_std::grid::launch_dependents();
-    let (sample, block) = thread::block_idx_x().divide(packing.blocks);
+unsafe fn pack_first<const SPLIT: bool>(p: &InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(p.batch, p.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
-        let largest = pack::<SPLIT>(packing, sample, block, Exponent::of_ones(SPLIT), input, packed);
-        let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
-        if thread::thread_idx_x() == 0 {
-            mem::store(largest_value(packing, sample, block, packed), largest);
-        }
+        let largest = pack::<SPLIT>(p, &share, Exponent::of_ones(SPLIT), input, packed);
+        share.note_largest(largest, packed);
     }
 }
 
@@ -158,37 +152,81 @@ unsafe fn pack_first<const SPLIT: bool>(packing: &InputPacking, input: *const f3
 /// # Safety
 /// As [`repack_input`](fn@repack_input).
 #[cfg_attr(gpu, inline(always))]
-unsafe fn pack_again<const SPLIT: bool>(packing: &InputPacking, input: *const f32, packed: *mut u32) {
-    #[cfg(cuda_arch = "sm_90a")]
-    {
-        cuda_std::grid::launch_dependents();
-        cuda_std::grid::await_prerequisites();
-    }
-    let (sample, block) = thread::block_idx_x().divide(packing.blocks);
+unsafe fn pack_again<const SPLIT: bool>(p: &InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(p.batch, p.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
-        let mut largest = 0.0;
-        let mut other = thread::thread_idx_x();
-        while other < packing.blocks.value() as u32 {
-            largest = larger_magnitude(largest, mem::load(largest_value(packing, sample, other, packed).cast_const()));
-            other += INPUT_PACKING_THREADS;
-        }
-        let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
-        let exponent = Exponent::of_sample(largest.to_bits(), SPLIT);
-        if thread::thread_idx_x() == 0 && block == 0 {
-            mem::store(packed.add(sample as usize), exponent.bits());
-        }
-        if exponent != Exponent::of_ones(SPLIT) {
-            let _ = pack::<SPLIT>(packing, sample, block, exponent, input, packed);
+        if let Some(exponent) = share.other_exponent(SPLIT, packed) {
+            let _ = pack::<SPLIT>(p, &share, exponent, input, packed);
         }
     }
 }
 
-/// Where a block leaves the largest value that it has found.
-#[cfg_attr(gpu, inline(always))]
-fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) -> *mut f32 {
-    let behind_exponents = sample as usize * p.blocks.value() as usize + block as usize;
-    packed.wrapping_add(p.batch as usize + behind_exponents).cast()
+/// What a block packs of a sample, in both grids. Flat kernels have a packed input of their own, and share this.
+pub(crate) struct Share {
+    batch: u32,
+    blocks: u32,
+    pub(crate) sample: u32,
+    pub(crate) block: u32,
+}
+
+impl Share {
+    /// That of this block, of so many samples and blocks for each.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn of_block(batch: u32, blocks: Divisor) -> Self {
+        let (sample, block) = thread::block_idx_x().divide(blocks);
+        // What follows looks at what is found here, when this grid has ended.
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::grid::launch_dependents();
+        Self { batch, blocks: blocks.value() as u32, sample, block }
+    }
+
+    /// In the first grid: notes the largest of the values that the threads of the block have found.
+    ///
+    /// # Safety
+    /// As [`pack_input`](fn@pack_input); all threads of the block come here together.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn note_largest(&self, largest: f32, packed: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
+            if thread::thread_idx_x() == 0 {
+                mem::store(self.largest_value(self.block, packed), largest);
+            }
+        }
+    }
+
+    /// In the second grid: notes the exponent of the sample, and returns it if it is not that with which the sample has been packed.
+    ///
+    /// # Safety
+    /// As [`repack_input`](fn@repack_input); all threads of the block come here together.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn other_exponent(&self, split: bool, packed: *mut u32) -> Option<Exponent> {
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::grid::await_prerequisites();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut largest = 0.0;
+            let mut other = thread::thread_idx_x();
+            while other < self.blocks {
+                largest = larger_magnitude(largest, mem::load(self.largest_value(other, packed).cast_const()));
+                other += INPUT_PACKING_THREADS;
+            }
+            let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
+            let exponent = Exponent::of_sample(largest.to_bits(), split);
+            if thread::thread_idx_x() == 0 && self.block == 0 {
+                mem::store(packed.add(self.sample as usize), exponent.bits());
+            }
+            if exponent == Exponent::of_ones(split) { None } else { Some(exponent) }
+        }
+    }
+
+    /// Where a block leaves the largest value that it has found.
+    #[cfg_attr(gpu, inline(always))]
+    fn largest_value(&self, block: u32, packed: *mut u32) -> *mut f32 {
+        let behind_exponents = self.sample as usize * self.blocks as usize + block as usize;
+        packed.wrapping_add(self.batch as usize + behind_exponents).cast()
+    }
 }
 
 /// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
@@ -198,8 +236,7 @@ fn largest_value(p: &InputPacking, sample: u32, block: u32, packed: *mut u32) ->
 #[cfg_attr(gpu, inline(always))]
 unsafe fn pack<const SPLIT: bool>(
     p: &InputPacking,
-    sample: u32,
-    block: u32,
+    &Share { sample, block, .. }: &Share,
     exponent: Exponent,
     input: *const f32,
     packed: *mut u32,

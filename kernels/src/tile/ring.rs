@@ -41,7 +41,7 @@ const WARPS: u32 = THREADS / 32;
 
 /// Where somebody is in a ring.
 #[derive(Clone, Copy)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     /// The first slot's barriers, counted in eight bytes.
     first: u32,
     slots: u32,
@@ -51,10 +51,16 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    /// A ring of so many slots, at its beginning, for kernels that have one.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn new(slots: u32) -> Self {
+        Self { first: 0, slots, slot: 0, parity: 0 }
+    }
+
     /// The ring of inputs, at its beginning.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn inputs(t: &Tiling) -> Self {
-        Self { first: 0, slots: t.input_ring, slot: 0, parity: 0 }
+        Self::new(t.input_ring)
     }
 
     /// The ring of weights, at its beginning.
@@ -82,10 +88,7 @@ impl Ring {
                 };
                 let ring = Self { slot: slot_of_ring, ..ring };
                 // SAFETY: each barrier is initialised by one thread; the block's barrier follows.
-                unsafe {
-                    ring.full().init(arrivals);
-                    ring.empty().init(EMPTIERS);
-                }
+                unsafe { ring.init(arrivals) };
                 slot += WARPS;
             }
             let mut slot = thread / 32;
@@ -104,15 +107,28 @@ impl Ring {
         unsafe { thread::sync_threads() };
     }
 
+    /// Sets the slot's barriers up: it is full when so many have arrived, and empty when all teams have left it.
+    ///
+    /// # Safety
+    /// One thread does so, before anybody uses them.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn init(&self, arrivals: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.full().init(arrivals);
+            self.empty().init(EMPTIERS);
+        }
+    }
+
     /// The number of the slot.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn slot(&self) -> u32 {
+    pub(crate) fn slot(&self) -> u32 {
         self.slot
     }
 
     /// The barrier that says that the slot is full.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn full(&self) -> Mbarrier {
+    pub(crate) fn full(&self) -> Mbarrier {
         barrier(self.first + self.slot)
     }
 
@@ -143,7 +159,7 @@ impl Ring {
     /// # Safety
     /// The barriers are set up.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn await_full(&self) {
+    pub(crate) unsafe fn await_full(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.full().wait(self.parity) };
     }
@@ -153,7 +169,7 @@ impl Ring {
     /// # Safety
     /// As [`await_full`](Self::await_full).
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn await_empty(&self) {
+    pub(crate) unsafe fn await_empty(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.empty().wait(self.parity ^ 1) };
     }
@@ -163,7 +179,7 @@ impl Ring {
     /// # Safety
     /// As [`await_full`](Self::await_full).
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn fill(&self) {
+    pub(crate) unsafe fn fill(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.full().arrive() };
     }
@@ -173,7 +189,7 @@ impl Ring {
     /// # Safety
     /// As [`await_full`](Self::await_full); all lanes of the warp come here together.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn leave(&self) {
+    pub(crate) unsafe fn leave(&self) {
         // SAFETY: the caller's promise.
         unsafe { arrive_as_warp(self.empty()) };
     }
@@ -203,7 +219,7 @@ impl Ring {
 
     /// Somebody who is so many slots ahead, of fewer than the ring has.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn ahead(&self, slots: u32) -> Self {
+    pub(crate) fn ahead(&self, slots: u32) -> Self {
         let slot = self.slot + slots;
         if slot < self.slots {
             Self { slot, ..*self }
@@ -214,7 +230,7 @@ impl Ring {
 
     /// The slot before this one; which round it is of is not known.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn before(&self) -> Self {
+    pub(crate) fn before(&self) -> Self {
         Self { slot: if self.slot == 0 { self.slots } else { self.slot } - 1, ..*self }
     }
 
@@ -226,7 +242,7 @@ impl Ring {
 
     /// Goes on to the next slot.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         self.slot += 1;
         if self.slot == self.slots {
             self.slot = 0;

@@ -36,7 +36,7 @@ const RANGE: (i32, i32) = (-126, 126);
 
 /// An exponent of two.
 #[derive(Clone, Copy)]
-pub(super) struct Exponent {
+pub(crate) struct Exponent {
     exponent: i32,
     /// Whether the values before were all zero, since it [began](Self::begin).
     is_free: bool,
@@ -65,14 +65,14 @@ impl Exponent {
     /// That of values around one, which may be `split`, before there were any.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn of_ones(split: bool) -> Self {
+    pub(crate) fn of_ones(split: bool) -> Self {
         if split { Self { exponent: BEST_OF_SPLIT - SPLIT_ABOVE_ONE, is_free: true } } else { Self::START }
     }
 
     /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn of_sample(bits: u32, split: bool) -> Self {
+    pub(crate) fn of_sample(bits: u32, split: bool) -> Self {
         let of_ones = Self::of_ones(split);
         let range = if split { BELOW_OF_SPLIT..=BEST_OF_SPLIT } else { BELOW..=ABOVE };
         let is_right = bits == 0 || range.contains(&(power_above(bits) + of_ones.exponent));
@@ -81,13 +81,13 @@ impl Exponent {
 
     /// The exponent that its bits say, without its sign.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn from_bits(bits: u32) -> Self {
+    pub(crate) fn from_bits(bits: u32) -> Self {
         Self { exponent: bits as i32, is_free: false }
     }
 
     /// As a word.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         self.exponent as u32
     }
 
@@ -117,7 +117,7 @@ impl Exponent {
 
     /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the second one is one if the first one can be all of it.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn inverse_with(self, other: Self) -> [f32; 2] {
+    pub(crate) fn inverse_with(self, other: Self) -> [f32; 2] {
         let exponent = -self.exponent - other.exponent;
         let first = exponent.clamp(RANGE.0, RANGE.1);
         [first, exponent - first].map(|exponent| power_of_two(Self { exponent, is_free: false }))
@@ -132,7 +132,7 @@ fn power_above(bits: u32) -> i32 {
 
 /// Two to that power.
 #[cfg_attr(gpu, inline(always))]
-pub(super) fn power_of_two(exponent: Exponent) -> f32 {
+pub(crate) fn power_of_two(exponent: Exponent) -> f32 {
     f32::from_bits(((127 + exponent.exponent) as u32) << 23)
 }
 
@@ -169,7 +169,7 @@ impl Scale {
 /// # Safety
 /// The header is complete; all lanes of the warp come here together.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
+pub(crate) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
     const EACH: u32 = WEIGHT_HEADER / 32;
     const { assert!(EACH == 4) };
     // SAFETY: the caller's promise; the header is aligned to 16 bytes, as all packed weights are.

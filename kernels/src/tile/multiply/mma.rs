@@ -1,8 +1,12 @@
 //! Products by `mma.sync`, from compute capability 8.0 on: each warp by itself, weights through registers.
 
+#[cfg(not(gpu))]
+use cuda_std::thread;
 use cuda_std::{async_copy, mbarrier::Mbarrier, shared::SharedPtr, tensor_core, warp};
 
 use super::Product;
+#[cfg(not(gpu))]
+use crate::tile::TEAM_THREADS;
 
 /// Words of eight input channels by eight output channels, the unit of a packed weight.
 pub(super) const BLOCK_WORDS: u32 = 64;
@@ -57,6 +61,36 @@ impl Weights {
     }
 }
 
+/// Positions in shared memory, 16 channels of each as `f16`. The flat kernels, which multiply by them, are for `wgmma` on a GPU.
+#[cfg(not(gpu))]
+#[derive(Clone, Copy)]
+pub(crate) struct Positions {
+    first: SharedPtr<u32>,
+    /// From the first eight channels to the others, in words.
+    half: u32,
+}
+
+#[cfg(not(gpu))]
+impl Positions {
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other eight are so many bytes further on.
+    pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
+        Self { first: address.cast(), half: half_bytes / 4 }
+    }
+
+    /// Those from so many positions on.
+    ///
+    /// # Safety
+    /// None here.
+    pub(crate) unsafe fn from(self, positions: u32) -> Self {
+        self.add(positions)
+    }
+
+    /// Those from so many positions on.
+    pub(crate) fn add(self, positions: u32) -> Self {
+        Self { first: self.first.add(positions * 4), ..self }
+    }
+}
+
 impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// None here.
@@ -94,6 +128,30 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                 } else {
                     tensor_core::mma_m16n8k8_tf32(sums, rows, columns);
                 }
+            }
+        }
+    }
+
+    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, of which each warp has 16, by positions, which are the columns.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together. Nobody is writing to the slab or the positions.
+    #[cfg(not(gpu))]
+    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize>(
+        &mut self,
+        slab: Weights,
+        positions: Positions,
+        _filled: bool,
+    ) {
+        const HALF: u32 = BLOCK_WORDS / 2;
+        let first = slab.0.add(thread::thread_idx_x() % TEAM_THREADS / 32 * 2 * BLOCK_WORDS);
+        let second = first.add(BLOCK_WORDS);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let rows = [first, second, first.add(HALF), second.add(HALF)].map(|word| word.load().to_bits());
+            for (block, sums) in self.0[SLOT].iter_mut().enumerate() {
+                let words = positions.first.add(block as u32 * HALF + warp::lane_id());
+                tensor_core::mma_m16n8k16_f16(sums, rows, [words.load(), words.add(positions.half).load()]);
             }
         }
     }

@@ -76,6 +76,37 @@ impl Weights {
     }
 }
 
+/// Positions in shared memory, 16 channels of each as `f16`: the lower half of the descriptor, as of [`Weights`].
+#[derive(Clone, Copy)]
+pub(crate) struct Positions(u32);
+
+impl Positions {
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other eight are so many bytes further on.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
+        Self((address.address() & WITHIN_BLOCK) / 16 + (half_bytes / 16 << 16))
+    }
+
+    /// Those from so many positions on, found once for all lanes: see [`Weights::slab`].
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together, with the same number.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn from(self, positions: u32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { warp::warp_shuffle_idx(u32::MAX, self.0 + positions, 0) })
+    }
+
+    /// Those from so many positions on.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn add(self, positions: u32) -> Self {
+        Self(self.0 + positions)
+    }
+}
+
+/// The upper half of the descriptor of positions: eight of them are 128 bytes.
+const POSITION_STRIDE: u32 = 128 / 16;
+
 /// The names of the registers of some blocks of eight columns.
 macro_rules! registers {
     ($first:literal $($block:literal)*) => {
@@ -121,6 +152,32 @@ macro_rules! product {
     };
 }
 
+/// The instruction for `$shape`, of weights and positions in shared memory, on some blocks of eight positions.
+macro_rules! product_of_weights {
+    ($slot:expr, $add:ident, $slab:ident, $positions:ident, $shape:literal, $($block:literal)+) => {
+        asm!(
+            "{{",
+            ".reg .b64 weights, positions;",
+            ".reg .pred add;",
+            "mov.b64 weights, {{{weights}, {column_stride}}};",
+            "mov.b64 positions, {{{positions}, {position_stride}}};",
+            "setp.ne.b32 add, {add}, 0;",
+            concat!(
+                "wgmma.mma_async.sync.aligned.", $shape, "k16.f32.f16.f16 {{", registers!($($block)+),
+                "}}, weights, positions, add, 1, 1, 0, 0;"
+            ),
+            "}}",
+            slot = const $slot,
+            add = in(reg32) $add,
+            weights = in(reg32) $slab.0,
+            column_stride = const COLUMN_STRIDE,
+            positions = in(reg32) $positions.0,
+            position_stride = const POSITION_STRIDE,
+            options(nostack, preserves_flags)
+        )
+    };
+}
+
 impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// Declares the registers. Once per kernel.
     ///
@@ -129,7 +186,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn new() -> Self {
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
-            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 32 => {
                 // SAFETY: declares registers that have no other name.
                 unsafe {
                     asm!(
@@ -184,6 +241,44 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
         // SAFETY: the caller's promise.
         unsafe { if F16 { products!(true) } else { products!(false) } }
+    }
+
+    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, by positions, which are the columns; a slot that is not `filled` is overwritten.
+    ///
+    /// # Safety
+    /// As [`add_product`](Self::add_product), for the positions as well.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize>(
+        &mut self,
+        slab: Weights,
+        positions: Positions,
+        filled: bool,
+    ) {
+        let add = u32::from(filled);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match BLOCKS {
+                8 => product_of_weights!(SLOT, add, slab, positions, "m64n64", 0 1 2 3 4 5 6 7),
+                16 => product_of_weights!(SLOT, add, slab, positions, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+                20 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n160",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19
+                ),
+                24 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n192",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+                ),
+                28 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n224",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
+                ),
+                32 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n256",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+                ),
+                _ => cuda_std::trap(),
+            }
+        }
     }
 
     /// Multiplies all sums, which are complete, by a factor.

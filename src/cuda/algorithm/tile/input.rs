@@ -25,7 +25,7 @@ const FOUR: usize = 4;
 const GROUP_PAIRS: usize = 8;
 
 /// Blocks that pack the input, if samples are fewer: about as many as run at the same time.
-const BLOCKS: usize = 1024;
+pub(in crate::cuda::algorithm) const PACKING_BLOCKS: usize = 1024;
 
 /// Fours of words that a thread packs, if there are not so many blocks.
 const FOURS_OF_THREAD: usize = 2;
@@ -73,7 +73,7 @@ impl Input {
         let channels = (problem.in_channels_per_group().div_ceil(2).next_multiple_of(GROUP_PAIRS)) as u128;
         let parts = if split { 2 } else { 1 };
         let fours = parts * z * y * x.div_ceil(FOUR as u128) * channels * problem.groups() as u128;
-        fours < COUNTED && (problem.batch() * BLOCKS) as u128 <= COUNTED
+        fours < COUNTED && (problem.batch() * PACKING_BLOCKS) as u128 <= COUNTED
     }
 
     /// Words of a channel.
@@ -99,7 +99,7 @@ impl Input {
     /// Blocks that pack a sample.
     fn blocks(&self) -> usize {
         let needed = (self.sample() / FOUR).div_ceil(INPUT_PACKING_THREADS as usize * FOURS_OF_THREAD);
-        needed.min(BLOCKS / self.batch.max(1)).max(1)
+        needed.min(PACKING_BLOCKS / self.batch.max(1)).max(1)
     }
 
     /// The launches that pack it.

@@ -28,6 +28,7 @@ use crate::cuda::{
 };
 use crate::{Precision, Problem};
 use choice::{Candidate, Part, cycles_of};
+pub(super) use input::PACKING_BLOCKS;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Tile,
@@ -87,7 +88,7 @@ fn others(task: &Task) -> Vec<Recipe> {
 }
 
 /// The kernel that finds the largest values of a weight that is packed as `f16`.
-const WEIGH: &str = "weigh";
+pub(super) const WEIGH: &str = "weigh";
 
 /// The kernel that packs the weight for another one: as it is, split in two, as `f16`, both, or rounded.
 fn pack_kernel(variant: &Variant) -> &'static str {
@@ -175,7 +176,7 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
 }
 
 /// The launch that finds the largest values of the weight.
-fn weigh(problem: &Problem<3>) -> Launch {
+pub(super) fn weigh(problem: &Problem<3>) -> Launch {
     let elements = problem.weight_shape().len() as u64;
     let arguments = vec![Argument::value(&elements), Weight, PackedWeight];
     Launch::of_blocks(WEIGH, tile::WEIGHT_HEADER, tile::WEIGHING_THREADS, arguments)

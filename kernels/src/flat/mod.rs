@@ -1,0 +1,300 @@
+//! Flat: layers of stride 1 as products of matrices that the tensor cores read from shared memory, all of both.
+//!
+//! An output position reads the input at some distance, the same for all positions: `output + padding - tap * dilation`. Let the positions of a sample be numbered row by
+//! row, slice by slice, with as many beyond each row and slice as taps reach, where the input is zero. Then a tap's distance is one number, along this *flat* axis, whatever the dimensions;
+//! and a tile is a stretch of positions, which need not end where rows do. A block
+//!
+//! 1. stages 16 input channels of a tile's positions, and of those that taps reach from there, which have been packed before (`pack`): as `f16`, the channels of a position side by side, so that a
+//!    matrix of neighbouring positions begins wherever a tap says (`stage`);
+//! 2. multiplies it by the weights of each tap, which come in the order in which they are needed (`compute`);
+//! 3. stores its sums, by way of shared memory, in whole lines (`store`).
+//!
+//! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then neighbours along an outer axis, *residues*, are
+//! joined and share them, with a weight of zero where one has no such tap. And slots, the positions of a product, may be those of further residues, which have most of what is staged in common.
+//!
+//! Limits: strides of 1, fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed.
+
+mod compute;
+mod pack;
+mod parameters;
+mod stage;
+mod store;
+
+#[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
+pub use pack::*;
+pub use parameters::{Flat, FlatPacking, Part, Run, Stretch, rows};
+
+use cuda_std::{
+    kernel, mem,
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread,
+};
+
+use crate::{
+    index::Index,
+    tile::{CONTROL_BYTES, Ring, TEAM_THREADS, TEAMS, give_registers, take_registers},
+};
+
+/// Threads of a block: two teams, and one more warp group, of which a warp stages. Teams have the registers of the others.
+pub const THREADS: u32 = TEAMS * TEAM_THREADS + 128;
+
+/// The most rows of the table, which lies in shared memory.
+pub const MOST_ROWS: u32 = 1024;
+
+/// Input channels of a stage.
+const CHANNELS: u32 = 16;
+
+/// Output channels that a team has: rows of the product.
+const TEAM_CHANNELS: u32 = 64;
+
+/// Positions of a line, at most: words of a channel that a warp stages.
+const LINE: u32 = 128;
+
+/// Words from one staged channel to the next: those of four lie on different banks.
+const STAGED_CHANNEL: u32 = LINE + 8;
+
+/// Bytes that a warp stages: eight channels.
+const WARP_OUTPUT_BYTES: u32 = 8 * STAGED_CHANNEL * 4;
+
+/// Where warps stage what they store, in bytes.
+const OUTPUT_START: u32 = CONTROL_BYTES.next_multiple_of(16);
+
+/// Where the teams keep tables of their positions.
+const PLACES_START: u32 = OUTPUT_START + TEAMS * TEAM_THREADS / 32 * WARP_OUTPUT_BYTES;
+
+/// Positions of the slots of a team, at most.
+const MOST_TEAM_POSITIONS: u32 = 256;
+
+/// Where the table is.
+const TABLE_START: u32 = PLACES_START + TEAMS * MOST_TEAM_POSITIONS * 8;
+const _: () = assert!(TABLE_START.is_multiple_of(16));
+
+/// Where all else begins, if the table has so many rows.
+pub const fn fixed_bytes(table_rows: u32) -> u32 {
+    (TABLE_START + table_rows * 16).next_multiple_of(128)
+}
+
+/// Positions of the slots of a team: so many times eight each.
+const fn team_positions(blocks: usize, slots: usize) -> u32 {
+    let positions = (blocks * 8 * slots) as u32;
+    assert!(positions <= MOST_TEAM_POSITIONS);
+    positions
+}
+
+/// The tensors of a layer, and the table.
+struct Operands {
+    tables: *const [u32; 4],
+    /// The packed input.
+    input: *const u32,
+    weight: *const f32,
+    bias: *const f32,
+    output: *mut f32,
+}
+
+/// The kernel: teams and the warp that stages part.
+///
+/// # Safety
+/// As the kernels that `flat_kernel` makes.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn flat<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, operands: &Operands) {
+    // SAFETY: the caller's promise; the roles differ between warps.
+    unsafe {
+        set_up(t, operands);
+        // The input is being packed until then.
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::grid::await_prerequisites();
+        if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
+            take_registers();
+            compute::consume::<BLOCKS, SLOTS>(t, operands);
+        } else {
+            give_registers();
+            if thread::thread_idx_x() < TEAMS * TEAM_THREADS + 32 {
+                stage::produce(t, operands);
+            }
+        }
+    }
+}
+
+/// Sets up what all threads need: barriers and the table.
+///
+/// # Safety
+/// As the kernels; all threads of the block come here together, before anything else happens to shared memory.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn set_up(t: &Flat, operands: &Operands) {
+    let thread = thread::thread_idx_x();
+    // SAFETY: the caller's promise. Each barrier and each row is one thread's; the block's barrier follows.
+    unsafe {
+        if thread.is_multiple_of(32) && thread / 32 < t.ring {
+            Ring::new(t.ring).ahead(thread / 32).init(1);
+        }
+        let mut row = thread;
+        while row < t.table_rows {
+            table().add(row).store(mem::load_readonly(operands.tables.wrapping_add(row as usize)));
+            row += THREADS;
+        }
+        thread::sync_threads();
+    }
+}
+
+/// The table.
+#[cfg_attr(gpu, inline(always))]
+fn table() -> SharedPtr<[u32; 4]> {
+    dynamic_shared_mem::<u8>().add(TABLE_START).cast()
+}
+
+/// The part of that number.
+///
+/// # Safety
+/// There is such a part, and everything is set up.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn part(number: u32) -> Part {
+    let row = table().add(number * rows::<Part>());
+    // SAFETY: the caller's promise.
+    bytemuck::cast(unsafe { [row.load(), row.add(1).load()] })
+}
+
+/// A tile of a sample.
+#[derive(Clone, Copy)]
+struct Job {
+    sample: u32,
+    group: u32,
+    channel_tile: u32,
+    /// Its first position.
+    first: u32,
+}
+
+impl Job {
+    /// The job of that number. Tiles of channels come first: they read the same input.
+    #[cfg_attr(gpu, inline(always))]
+    fn new(t: &Flat, number: u32) -> Self {
+        let (tiles, channel_tile) = number.divide(t.channel_tiles);
+        let (planes, tile) = tiles.divide(t.tiles);
+        let (sample, group) = planes.divide(t.groups);
+        Self { sample, group, channel_tile, first: tile * t.tile_positions }
+    }
+}
+
+/// A team, and what it has of a tile: half of its positions, or half of its channels.
+#[derive(Clone, Copy)]
+struct Team {
+    number: u32,
+    divides_channels: bool,
+}
+
+impl Team {
+    /// That of this thread.
+    #[cfg_attr(gpu, inline(always))]
+    fn this(t: &Flat) -> Self {
+        Self { number: thread::thread_idx_x() / TEAM_THREADS, divides_channels: t.divides_channels != 0 }
+    }
+
+    /// Of a slot with so many times eight positions the residue, counted in joined ones, and where in the tile it begins.
+    #[cfg_attr(gpu, inline(always))]
+    fn slot<const BLOCKS: usize, const SLOTS: usize>(&self, t: &Flat, slot: u32) -> (u32, u32) {
+        let number = slot + if self.divides_channels { 0 } else { self.number * SLOTS as u32 };
+        let (positions, slots) = (BLOCKS as u32 * 8, t.slots_along);
+        (number / slots, number % slots * positions)
+    }
+
+    /// The first column of the packed weight that is the team's.
+    #[cfg_attr(gpu, inline(always))]
+    fn first_channels(&self) -> u32 {
+        if self.divides_channels { self.number * TEAM_CHANNELS } else { 0 }
+    }
+
+    /// Where the team's weights begin in a slab, in bytes.
+    #[cfg_attr(gpu, inline(always))]
+    fn weights_start(&self) -> u32 {
+        self.first_channels() * CHANNELS * 2
+    }
+
+    /// Its table of positions.
+    #[cfg_attr(gpu, inline(always))]
+    fn places(&self) -> SharedPtr<[u32; 2]> {
+        dynamic_shared_mem::<u8>().add(PLACES_START + self.number * MOST_TEAM_POSITIONS * 8).cast()
+    }
+}
+
+/// The jobs of this block, of which the next one has that number.
+struct Jobs(u32);
+
+impl Jobs {
+    /// All of them.
+    #[cfg_attr(gpu, inline(always))]
+    fn all() -> Self {
+        Self(thread::block_idx_x())
+    }
+
+    /// The next job.
+    #[cfg_attr(gpu, inline(always))]
+    fn next(&mut self, t: &Flat) -> Option<Job> {
+        let number = self.0;
+        self.0 += t.blocks;
+        if number < t.jobs { Some(Job::new(t, number)) } else { None }
+    }
+}
+
+/// Makes the kernel of a number of positions and slots.
+macro_rules! flat_kernel {
+    ($name:ident, $positions:literal, $slots:literal) => {
+        /// Computes a transposed convolution of stride 1 along a flat axis.
+        ///
+        /// # Safety
+        /// The pointers are device pointers: `tables` to the tables that `flat` describes, `input` and `weight` to the packed input and weight, `output` to a tensor of the layer's shape; `bias` is
+        /// null or has an element per output channel. Nothing else accesses the output meanwhile. The grid has as many blocks as `flat` says, of [`THREADS`] threads, and the shared memory that the
+        /// host has divided up.
+        #[kernel(launch_bounds(384, 1))]
+        pub unsafe fn $name(
+            flat: Flat,
+            tables: *const [u32; 4],
+            input: *const u32,
+            weight: *const f32,
+            bias: *const f32,
+            output: *mut f32,
+        ) {
+            let operands = Operands { tables, input, weight, bias, output };
+            // SAFETY: the caller's promise.
+            unsafe { super::flat::<{ $positions / 8 }, $slots>(&flat, &operands) }
+        }
+    };
+}
+
+/// Makes the kernels, and the list of them.
+macro_rules! flat_kernels {
+    ($($name:ident: $positions:literal, $slots:literal;)+) => {
+        #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
+        mod kernels {
+            use super::*;
+
+            $(flat_kernel!($name, $positions, $slots);)+
+        }
+
+        #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
+        pub use kernels::*;
+
+        /// The flat kernels, for the host to choose from.
+        pub const VARIANTS: &[Variant] = &[
+            $(Variant { kernel: stringify!($name), positions: $positions, slots: $slots },)+
+        ];
+    };
+}
+
+/// What a flat kernel is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Its name.
+    pub kernel: &'static str,
+    /// Positions of a slot.
+    pub positions: u32,
+    /// Slots of a team.
+    pub slots: u32,
+}
+
+flat_kernels! {
+    flat_64x4: 64, 4;
+    flat_128x2: 128, 2;
+    flat_160x1: 160, 1;
+    flat_192x1: 192, 1;
+    flat_224x1: 224, 1;
+    flat_256x1: 256, 1;
+}

@@ -1,0 +1,125 @@
+//! Pack: brings the input into the form in which the flat kernels stage it, two small grids as those of `tile/pack_input.rs`.
+//!
+//! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind the same header: of each position the channels side by side, 16 bytes. There are an even number of
+//! blocks of eight channels. Positions are those that taps read: where there is no input, and in channels that there are not, it is zero.
+//!
+//! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring positions, so that each load of a warp is a line of the cache, and each store four.
+
+use cuda_std::{half, kernel, math::larger_magnitude, mem, thread};
+
+use super::FlatPacking;
+use crate::{
+    index::Index,
+    tile::{Exponent, INPUT_PACKING_THREADS, Share, finite, power_of_two},
+    unrolled::unrolled,
+};
+
+/// Channels of a packed position.
+const CHANNELS: usize = 8;
+
+/// Positions that a thread has under way together.
+const UNDER_WAY: usize = 2;
+
+/// Packs the samples as if the largest value of each were around one, and finds it.
+///
+/// # Safety
+/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
+/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
+#[kernel]
+pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        let largest = pack(&packing, &share, Exponent::of_ones(false), input, packed);
+        share.note_largest(largest, packed);
+    }
+}
+
+/// Notes the exponents of the samples, and packs those again for which another one is right.
+///
+/// # Safety
+/// As [`pack_flat`](fn@pack_flat), which has packed the same input, or is about to end, if this grid need not wait for it.
+#[kernel]
+pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        if let Some(exponent) = share.other_exponent(false, packed) {
+            let _ = pack(&packing, &share, exponent, input, packed);
+        }
+    }
+}
+
+/// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
+///
+/// # Safety
+/// As [`pack_flat`](fn@pack_flat).
+#[cfg_attr(gpu, inline(always))]
+unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const f32, packed: *mut u32) -> f32 {
+    let input = input.wrapping_add(share.sample as usize * p.sample as usize);
+    let packed = packed.wrapping_add(p.header as usize).cast::<[u32; 4]>();
+    let packed = packed.wrapping_add(share.sample as usize * p.positions as usize);
+    let scale = power_of_two(exponent);
+    let begin = share.block * p.positions_of_block;
+    let end = p.positions.min(begin + p.positions_of_block);
+    let mut first = begin + thread::thread_idx_x();
+    let mut largest = 0.0;
+    while first < end {
+        let mut values = [[0.0; CHANNELS]; UNDER_WAY];
+        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+            let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
+            // SAFETY: the caller's promise.
+            values[NEXT] = unsafe { load(p, input, number, number < end) };
+        });
+        unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
+            let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
+            largest = larger_magnitude(largest, largest_of(&values[NEXT]));
+            if number < end {
+                let words = [0, 2, 4, 6].map(|pair| half::pack([values[NEXT][pair] * scale, values[NEXT][pair + 1] * scale]));
+                // SAFETY: the caller's promise: the position is this thread's.
+                unsafe { mem::store(packed.wrapping_add(number as usize), words) };
+            }
+        });
+        first += UNDER_WAY as u32 * INPUT_PACKING_THREADS;
+    }
+    largest
+}
+
+/// Loads the channels of the packed position of that number, which there is if it `exists`; zero where there is no input.
+///
+/// # Safety
+/// As [`pack_flat`](fn@pack_flat), of a sample that begins there.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -> [f32; CHANNELS] {
+    let (planes, position) = number.divide(p.plane);
+    let (blocks, residue) = planes.divide(p.all_residues);
+    let (group, block) = blocks.divide(p.channel_blocks);
+    let (rows, x) = position.divide(p.row);
+    let (slice, row) = rows.divide(p.slice);
+    let along = |axis: usize, position: u32| {
+        let residue = if p.residues[axis] > 1 { residue } else { 0 };
+        (position * p.residues[axis] + residue).wrapping_sub(p.begin[axis])
+    };
+    let (z, y, x) = (along(0, slice), along(1, row), x.wrapping_sub(p.begin[2]));
+    let is_input = exists && x < p.input[2] && y < p.input[1] && z < p.input[0];
+    let channels = p.in_per_group.saturating_sub(block * CHANNELS as u32);
+    let first = (group * p.in_per_group + block * CHANNELS as u32) as usize * p.input_plane as usize;
+    let mut source = sample.wrapping_add(first + ((z * p.input[1] + y) * p.input[2] + x) as usize);
+    let mut values = [0.0; CHANNELS];
+    unrolled!(CHANNEL in 0..CHANNELS, at most 8 => {
+        // SAFETY: the caller's promise: the position is within the input, and the channel within the group.
+        values[CHANNEL] = unsafe { mem::load_readonly_if(is_input && (CHANNEL as u32) < channels, source) };
+        source = source.wrapping_add(p.input_plane as usize);
+    });
+    values
+}
+
+/// The largest finite magnitude among the channels of a position, which are looked at one by one only if one of them is not finite.
+#[cfg_attr(gpu, inline(always))]
+fn largest_of(values: &[f32; CHANNELS]) -> f32 {
+    let all = values.iter().fold(0.0, |largest, &value| larger_magnitude(largest, value));
+    if all < f32::INFINITY {
+        return all;
+    }
+    values.iter().fold(0.0, |largest, &value| larger_magnitude(largest, finite(value)))
+}

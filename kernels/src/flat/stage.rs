@@ -1,0 +1,92 @@
+//! Staging: a warp that has the packed input and the packed weight copied to shared memory, in bulk, a stage ahead of the teams or more.
+
+use cuda_std::{
+    async_copy::copy_bulk,
+    mbarrier::Mbarrier,
+    shared::{SharedPtr, dynamic_shared_mem},
+    warp,
+};
+
+use super::{CHANNELS, Flat, Job, Jobs, Operands, Part, Stretch, part, rows, table};
+use crate::tile::{Ring, WEIGHT_HEADER};
+
+/// Bytes of eight channels of a position.
+const HALF_BYTES: u32 = CHANNELS / 2 * 2;
+
+/// Stages all jobs of the block.
+///
+/// # Safety
+/// As the kernels; all lanes of a warp come here together, once everything is set up.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn produce(t: &Flat, operands: &Operands) {
+    let mut ring = Ring::new(t.ring);
+    let mut jobs = Jobs::all();
+    while let Some(job) = jobs.next(t) {
+        for block in 0..t.channel_blocks {
+            for number in 0..t.parts {
+                // SAFETY: the caller's promise. A stage is filled when the teams have left it.
+                unsafe {
+                    let part = part(number);
+                    ring.await_empty();
+                    let stage = dynamic_shared_mem::<u8>().add(t.stages_start + ring.slot() * t.stage_bytes);
+                    let weights = part.slabs * t.slab_bytes;
+                    let stretch = t.stretch.value() as u32 * HALF_BYTES;
+                    if warp::lane_id() == 0 {
+                        ring.full().arrive_expect(weights + part.stretches * 2 * stretch);
+                        let source = weights_of(t, operands, &job, block, part.first_slab);
+                        copy_bulk(stage.add(t.weight_start), source, weights, ring.full());
+                    }
+                    // Nobody copies before that many bytes are expected.
+                    warp::sync_warp(u32::MAX);
+                    stage_input(t, operands, &job, block, &part, stage, ring.full());
+                    ring.advance();
+                }
+            }
+        }
+    }
+}
+
+/// Where the packed weights of a part begin.
+#[cfg_attr(gpu, inline(always))]
+fn weights_of(t: &Flat, operands: &Operands, job: &Job, block: u32, first_slab: u32) -> *const u8 {
+    let tile = job.group * t.channel_tiles.value() as u32 + job.channel_tile;
+    let slab = (tile * t.channel_blocks + block) * t.slabs + first_slab;
+    operands
+        .weight
+        .wrapping_add(WEIGHT_HEADER as usize)
+        .cast::<u8>()
+        .wrapping_add(slab as usize * t.slab_bytes as usize)
+}
+
+/// Starts to copy what a part reads of a block of 16 channels: of each stretch both halves of these, by a lane each.
+///
+/// # Safety
+/// As [`produce`], for a stage that is empty.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn stage_input(
+    t: &Flat,
+    operands: &Operands,
+    job: &Job,
+    block: u32,
+    part: &Part,
+    stage: SharedPtr<u8>,
+    full: Mbarrier,
+) {
+    let bytes = t.stretch.value() as u32 * HALF_BYTES;
+    let packed = operands.input.wrapping_add(t.input_header as usize).cast::<u8>();
+    let mut number = warp::lane_id();
+    while number < 2 * part.stretches {
+        let (stretch, half) = (number / 2, number % 2);
+        // SAFETY: the caller's promise: the table has such a stretch, and all that it names has been packed.
+        unsafe {
+            let row = t.first_stretch_row + (part.first_stretch + stretch) * rows::<Stretch>();
+            let Stretch { shift, residue, .. } = bytemuck::cast(table().add(row).load());
+            let channels = ((job.sample * t.groups.value() as u32 + job.group) * t.channel_blocks + block) * 2 + half;
+            let plane = (channels * t.residues[0] * t.residues[1] + residue) as usize;
+            let position = plane * t.plane as usize + (job.first + shift) as usize;
+            let source = packed.wrapping_add(position * HALF_BYTES as usize);
+            copy_bulk(stage.add(half * t.half_bytes + stretch * bytes), source, bytes, full);
+        }
+        number += 32;
+    }
+}

@@ -1,0 +1,217 @@
+//! Cut: what is open when positions are divided into tiles, and what follows from each choice.
+
+use std::fmt;
+
+use conv_transpose_kernels::{
+    flat::{self, Variant},
+    tile::{MOST_RING_SLOTS, TEAMS},
+};
+
+use super::{Task, parts::Parts, positions::Positions};
+use crate::Problem;
+
+/// Input channels of a stage.
+pub(super) const CHANNELS: u32 = 16;
+
+/// Output channels of a team, or residues of fewer: rows of a product.
+const TEAM_CHANNELS: u32 = 64;
+
+/// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
+const LEAST_RING: u32 = 3;
+
+/// Where stages begin: at multiples of so many bytes.
+const ALIGN: u32 = 128;
+
+/// A way to divide positions and channels into tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    pub(super) variant: &'static Variant,
+    /// The outer axis along which positions have residues: 0 or 1.
+    pub(super) axis: usize,
+    /// Residues that share the rows of a product, a power of two.
+    pub(super) joined: u32,
+    /// Slots that lie one behind the other, a power of two. Others are those of further residues.
+    pub(super) slots_along: u32,
+    /// Whether teams divide the channels of a tile, and not its positions.
+    pub(super) divides_channels: bool,
+    /// Whether rows of taps that overlap are staged together.
+    pub(super) merges_rows: bool,
+}
+
+impl Cut {
+    /// All cuts that are worth a thought.
+    pub(super) fn all(problem: &Problem<3>) -> Vec<Self> {
+        let mut cuts = Vec::new();
+        for (variant, divides_channels) in flat::VARIANTS.iter().flat_map(|variant| [(variant, false), (variant, true)])
+        {
+            for (axis, joined) in [(0, 1), (1, 1), (0, 2), (1, 2), (0, 4), (1, 4)] {
+                let slots = slots(variant, divides_channels);
+                let along = (0..=slots.ilog2()).map(|power| slots >> power);
+                for (slots_along, merges_rows) in along.flat_map(|slots| [(slots, false), (slots, true)]) {
+                    cuts.push(Self { variant, axis, joined, slots_along, divides_channels, merges_rows });
+                }
+            }
+        }
+        cuts.retain(|cut| cut.is_worth_a_thought(problem));
+        cuts
+    }
+
+    fn is_worth_a_thought(&self, problem: &Problem<3>) -> bool {
+        let axes = problem.axes();
+        let along = &axes[self.axis];
+        let residues = (self.joined * self.rows()) as usize;
+        let fills_rows = !self.divides_channels || problem.out_channels_per_group() as u32 > self.channels() / 2;
+        // Without residues both axes are alike; rows of residues are staged together anyway.
+        let has_use_of_residues =
+            if residues == 1 { self.axis == 1 } else { along.kernel > 1 && along.output >= residues };
+        let has_use_of_merging = !self.merges_rows || self.rows() == 1 && axes[0].kernel * axes[1].kernel > 1;
+        fills_rows && has_use_of_residues && has_use_of_merging
+    }
+
+    /// Rows of slots: residues, counted in joined ones.
+    pub(super) fn rows(&self) -> u32 {
+        slots(self.variant, self.divides_channels) / self.slots_along
+    }
+
+    /// Residues along both outer axes.
+    pub(super) fn residues(&self) -> [u32; 2] {
+        let residues = self.joined * self.rows();
+        if self.axis == 0 { [residues, 1] } else { [1, residues] }
+    }
+
+    /// Columns of the packed weight: rows of the products of all teams that divide them.
+    pub(super) fn columns(&self) -> u32 {
+        TEAM_CHANNELS * if self.divides_channels { TEAMS } else { 1 }
+    }
+
+    /// Bytes of a slab of it.
+    pub(super) fn slab_bytes(&self) -> u32 {
+        self.columns() * CHANNELS * 2
+    }
+
+    /// Output channels that there is room for.
+    fn channels(&self) -> u32 {
+        self.columns() / self.joined
+    }
+
+    /// Positions of a tile.
+    pub(super) fn tile_positions(&self) -> u32 {
+        self.slots_along * self.variant.positions
+    }
+
+    /// Products that both teams make of a slab.
+    pub(super) fn products(&self) -> u32 {
+        TEAMS * self.variant.slots
+    }
+}
+
+/// Slots of a block.
+fn slots(variant: &Variant, divides_channels: bool) -> u32 {
+    variant.slots * if divides_channels { 1 } else { TEAMS }
+}
+
+/// A cut that fits the device, and what follows from it.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) cut: Cut,
+    pub(super) positions: Positions,
+    pub(super) parts: Parts,
+    pub(super) shared: Shared,
+    /// Tiles of positions of a sample.
+    pub(super) tiles: u32,
+    /// Output channels of a tile, and tiles of those of a group.
+    pub(super) tile_channels: u32,
+    pub(super) channel_tiles: u32,
+    /// Blocks of 16 input channels of a group.
+    pub(super) channel_blocks: u32,
+    /// Positions of a packed plane: all that taps read, of one residue of eight channels.
+    pub(super) plane: u32,
+}
+
+impl Layout {
+    /// The layout of a cut, if it fits.
+    pub(super) fn new(task: &Task, cut: Cut) -> Option<Self> {
+        let problem = &task.problem;
+        let positions = Positions::new(problem.axes(), cut.residues())?;
+        let parts = Parts::new(problem.axes(), &cut, &positions)?;
+        let shared = Shared::new(&cut, &parts, task.target.shared_bytes)?;
+        let out_channels = problem.out_channels_per_group() as u32;
+        let tile_channels = cut.channels().min(out_channels.next_multiple_of(8));
+        let tiles = positions.count.div_ceil(cut.tile_positions());
+        let layout = Self {
+            plane: (tiles - 1).checked_mul(cut.tile_positions())?.checked_add(parts.reach())?,
+            tiles,
+            tile_channels,
+            channel_tiles: out_channels.div_ceil(tile_channels),
+            channel_blocks: (problem.in_channels_per_group() as u32).div_ceil(CHANNELS),
+            cut,
+            positions,
+            parts,
+            shared,
+        };
+        let words = layout.jobs_of_weights(problem) * u64::from(layout.slabs()) * u64::from(8 * cut.columns());
+        let counts = [layout.jobs(problem), words, layout.packed_positions(problem)];
+        let is_countable = counts.into_iter().all(|count| count < 1 << 31);
+        is_countable.then_some(layout)
+    }
+
+    /// Slabs of a block of channels.
+    pub(super) fn slabs(&self) -> u32 {
+        self.parts.slabs.len() as u32 / self.cut.joined
+    }
+
+    /// Jobs of all samples.
+    pub(super) fn jobs(&self, problem: &Problem<3>) -> u64 {
+        let planes = problem.batch() as u64 * problem.groups() as u64;
+        planes * u64::from(self.tiles) * u64::from(self.channel_tiles)
+    }
+
+    /// Packed positions of a sample, of all channels and residues.
+    pub(super) fn packed_positions(&self, problem: &Problem<3>) -> u64 {
+        let [z, y] = self.cut.residues().map(u64::from);
+        problem.groups() as u64 * 2 * u64::from(self.channel_blocks) * z * y * u64::from(self.plane)
+    }
+
+    /// Blocks of channels of the weight, of all tiles of channels.
+    fn jobs_of_weights(&self, problem: &Problem<3>) -> u64 {
+        problem.groups() as u64 * u64::from(self.channel_tiles) * u64::from(self.channel_blocks)
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cut { axis, joined, variant, slots_along, divides_channels, .. } = self.cut;
+        let (rows, parts) = (self.cut.rows(), self.parts.parts.len());
+        write!(f, "{slots_along} times {} positions, ", variant.positions)?;
+        if rows * joined > 1 {
+            write!(f, "{rows} rows and {joined} joined along axis {axis}, ")?;
+        }
+        if divides_channels {
+            f.write_str("channels divided, ")?;
+        }
+        write!(f, "{parts} parts of {} positions, {} stages", self.parts.stretch, self.shared.ring)
+    }
+}
+
+/// How the shared memory of a block is divided up, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    pub(super) ring: u32,
+    pub(super) half_bytes: u32,
+    pub(super) stage_bytes: u32,
+    pub(super) weight_start: u32,
+    pub(super) stages_start: u32,
+    pub(super) total: u32,
+}
+
+impl Shared {
+    fn new(cut: &Cut, parts: &Parts, available: u32) -> Option<Self> {
+        let half_bytes = parts.most_stretches().checked_mul(parts.stretch * 16)?;
+        let weight_start = half_bytes.checked_mul(2)?.next_multiple_of(ALIGN);
+        let stage_bytes = weight_start.checked_add(parts.most_slabs().checked_mul(cut.slab_bytes())?)?;
+        let stages_start = flat::fixed_bytes(parts.rows().len() as u32);
+        let ring = (available.checked_sub(stages_start)? / stage_bytes).min(MOST_RING_SLOTS);
+        let total = stages_start + ring * stage_bytes;
+        (ring >= LEAST_RING).then_some(Self { ring, half_bytes, stage_bytes, weight_start, stages_start, total })
+    }
+}

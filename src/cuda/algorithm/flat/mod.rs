@@ -1,0 +1,213 @@
+//! The flat kernels: layers of stride 1 on the tensor cores of compute capability 9.0, in TF32 precision.
+//!
+//! `positions.rs` lays the positions of a sample out along one axis, `cut.rs` says what is open when they are divided into tiles, `parts.rs` what is staged together and multiplied, `cost.rs` what that is
+//! estimated to take, `packed.rs` how the input is packed for it. The cheapest cut that fits is taken.
+
+mod cost;
+mod cut;
+mod packed;
+mod parts;
+mod positions;
+
+use std::collections::HashSet;
+
+use conv_transpose_kernels::{
+    Divisor,
+    flat::{self, Flat},
+    tile::{Packing, WEIGHT_HEADER},
+};
+
+use super::{Algorithm, Implementation, Target, Task, tile};
+use crate::{
+    Precision,
+    cuda::{
+        error::Unsupported,
+        parameters::check_limits,
+        recipe::{
+            Argument::{self, Bias, Output, PackedInput, PackedWeight, Weight},
+            Launch, Recipe, Table,
+        },
+    },
+};
+use cut::{Cut, Layout};
+use packed::Packed;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Flat,
+    repeatable: true,
+    worth: |task| can_implement(task).is_ok(),
+    only_if_worth: true,
+    kernels,
+    recipe,
+    others,
+};
+
+/// The most cuts that are measured besides the cheapest one.
+const MOST_OTHERS: usize = 7;
+
+/// The kernel that packs the weight.
+const PACK: &str = "pack_f16";
+
+fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
+    if !has_kernels(precision, target) {
+        return Vec::new();
+    }
+    flat::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).chain(packed::PACKERS).collect()
+}
+
+/// Whether there are kernels for a precision on a GPU.
+fn has_kernels(precision: Precision, target: &Target) -> bool {
+    precision == Precision::Tf32 && target.large_tiles
+}
+
+fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    let problem = &task.problem;
+    if !has_kernels(task.precision, &task.target) {
+        return Err(Unsupported::Tf32OnHopper);
+    }
+    let strides = problem.axes().iter().map(|axis| ("a stride", axis.stride as u128, 1));
+    let indices = [("the number of elements", if task.wide { 1 << 31 } else { 0 }, (1 << 31) - 1)];
+    for (what, value, limit) in strides.chain(indices) {
+        if value > limit {
+            return Err(Unsupported::TooLarge { what, value, limit });
+        }
+    }
+    check_limits(problem)
+}
+
+/// A layout, and what it is estimated to take.
+type Candidate = (f64, Layout);
+
+/// The layouts that fit, the cheapest first. Of those that are the same there is one.
+fn candidates(task: &Task) -> Result<Vec<Candidate>, Unsupported> {
+    can_implement(task)?;
+    let layouts = Cut::all(&task.problem).into_iter().filter_map(|cut| Layout::new(task, cut));
+    let mut candidates: Vec<_> = layouts.map(|layout| (cost::cycles(task, &layout), layout)).collect();
+    candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let mut descriptions = HashSet::new();
+    candidates.retain(|(_, layout)| descriptions.insert((layout.cut.variant.kernel, layout.to_string())));
+    Ok(candidates)
+}
+
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    let candidates = candidates(task)?;
+    let cheapest = candidates.first().ok_or(Unsupported::NoTile)?;
+    Ok(recipe_for(task, cheapest))
+}
+
+/// The recipes of the next cheapest layouts, and of the cheapest one of each kind.
+fn others(task: &Task) -> Vec<Recipe> {
+    let candidates = candidates(task).unwrap_or_default();
+    let kinds: [fn(&Cut) -> bool; 7] = [
+        |cut| cut.joined == 2,
+        |cut| cut.joined == 4,
+        |cut| cut.rows() > 1,
+        |cut| cut.divides_channels,
+        |cut| cut.axis == 0,
+        |cut| cut.variant.slots > 2,
+        |cut| cut.variant.positions == 256,
+    ];
+    let mut numbers: Vec<usize> = (1..candidates.len().min(1 + MOST_OTHERS)).collect();
+    for is_such in kinds {
+        numbers.extend(candidates.iter().position(|(_, layout)| is_such(&layout.cut)));
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.iter().filter(|&&number| number > 0).map(|&number| recipe_for(task, &candidates[number])).collect()
+}
+
+fn recipe_for(task: &Task, (cycles, layout): &Candidate) -> Recipe {
+    let packing = packing(task, layout);
+    let input = Packed::new(&task.problem, layout);
+    let pack = vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight];
+    Recipe {
+        tables: vec![Table::new(&layout.parts.rows()), Table::new(&layout.parts.slabs)],
+        packed_len: WEIGHT_HEADER as usize + packing.words as usize,
+        input_len: input.len(),
+        pack: vec![tile::weigh(&task.problem), Launch::per_element(PACK, packing.words.into(), pack)],
+        description: layout.to_string(),
+        cycles: Some(*cycles),
+        launches: input.pack(&task.problem, layout).into_iter().chain([compute(task, layout, &input)]).collect(),
+        ..Recipe::default()
+    }
+}
+
+/// The launch that computes. It may begin while the input is packed, and waits for that.
+fn compute(task: &Task, layout: &Layout, input: &Packed) -> Launch {
+    let parameters = parameters(task, layout, input);
+    let arguments = vec![Argument::value(&parameters), Argument::Table(0), PackedInput, PackedWeight, Bias, Output];
+    Launch {
+        blocks: [parameters.blocks, 1],
+        threads: flat::THREADS,
+        shared_bytes: layout.shared.total,
+        beside: true,
+        ..Launch::per_element(layout.cut.variant.kernel, 0, arguments)
+    }
+}
+
+/// How the weight is packed: residues share the columns as phases do.
+fn packing(task: &Task, layout: &Layout) -> Packing {
+    let problem = &task.problem;
+    let columns = layout.cut.columns();
+    let slabs = u64::from(layout.slabs()) * u64::from(layout.channel_blocks);
+    let tiles = problem.groups() as u64 * u64::from(layout.channel_tiles);
+    Packing {
+        stage_slabs: Divisor::new(layout.slabs().into()),
+        stages: Divisor::new(layout.channel_blocks.into()),
+        channel_tiles: Divisor::new(layout.channel_tiles.into()),
+        slab_words: Divisor::new(u64::from(8 * columns)),
+        column_phases: Divisor::new(layout.cut.joined.into()),
+        close_channels: 0,
+        pair_distance: 1,
+        in_per_group: problem.in_channels_per_group() as u32,
+        out_per_group: problem.out_channels_per_group() as u32,
+        stage_channels: cut::CHANNELS,
+        taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
+        tile_channels: layout.tile_channels,
+        words: (tiles * slabs) as u32 * 8 * columns,
+    }
+}
+
+fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
+    let (problem, positions, shared) = (&task.problem, &layout.positions, &layout.shared);
+    let axes = problem.axes();
+    let output = axes.each_ref().map(|axis| axis.output as u32);
+    let divisor = |value: u32| Divisor::new(value.into());
+    let residues = layout.cut.residues();
+    let jobs = layout.jobs(problem) as u32;
+    Flat {
+        row: divisor(positions.row),
+        slice: divisor(positions.slice),
+        tiles: divisor(layout.tiles),
+        channel_tiles: divisor(layout.channel_tiles),
+        groups: divisor(problem.groups() as u32),
+        stretch: divisor(layout.parts.stretch),
+        output,
+        residues,
+        residue_step: if residues[0] > 1 { output[1] * output[2] } else { output[2] },
+        plane: layout.plane,
+        input_header: packed.header() as u32,
+        output_plane: output.iter().product(),
+        out_per_group: problem.out_channels_per_group() as u32,
+        jobs,
+        joined: layout.cut.joined.ilog2(),
+        tile_channels: layout.tile_channels,
+        tile_positions: layout.cut.tile_positions(),
+        slots_along: layout.cut.slots_along,
+        divides_channels: layout.cut.divides_channels.into(),
+        channel_blocks: layout.channel_blocks,
+        parts: layout.parts.parts.len() as u32,
+        slabs: layout.slabs(),
+        slab_bytes: layout.cut.slab_bytes(),
+        tap_step: axes[2].dilation as u32,
+        ring: shared.ring,
+        half_bytes: shared.half_bytes,
+        stage_bytes: shared.stage_bytes,
+        weight_start: shared.weight_start,
+        stages_start: shared.stages_start,
+        table_rows: layout.parts.rows().len() as u32,
+        first_stretch_row: layout.parts.first_stretch_row(),
+        first_run_row: layout.parts.first_run_row(),
+        blocks: jobs.min(task.target.multiprocessors),
+    }
+}

@@ -1,0 +1,100 @@
+//! The flat kernels on the emulator, in each way that the model takes into account. Small integers are exact in TF32, so the results have to be, too.
+#![cfg(feature = "emulator")]
+
+mod flat_layers;
+
+use conv_transpose::{
+    ConvTranspose, Error, Precision, Shape, Tensor,
+    cuda::{Algorithm, CudaError, EmulatedPlan, Options, Unsupported},
+    oracle,
+};
+
+fn options() -> Options {
+    Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32)
+}
+
+fn integers<const D: usize>(shape: Shape<D>, seed: u64) -> Tensor<f32, D> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
+    tensor.as_mut_slice().fill_with(|| rng.i32(-4..=4) as f32);
+    tensor
+}
+
+/// Checks what a plan computes, with a bias unless the values are not around one.
+fn check<const D: usize>(plan: &EmulatedPlan<D>, x: &Tensor<f32, D>, w: &Tensor<f32, D>, has_bias: bool) {
+    let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
+    let bias = has_bias.then_some(&bias[..]);
+    let y = plan.forward(x, w, bias).unwrap_or_else(|error| panic!("{}, {}: {error}", plan.describe(), x.shape()));
+    for (index, &value) in y.as_slice().iter().enumerate() {
+        let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), bias, index);
+        assert_eq!(f64::from(value), expected, "{}, {}: element {index}", plan.describe(), x.shape());
+    }
+}
+
+/// Checks each way to compute some layers. Returns what they are.
+fn check_all<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>) -> String {
+    let mut descriptions = String::new();
+    for (layer, input) in layers {
+        let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
+        for plan in EmulatedPlan::ways(&layer, input, options()).unwrap() {
+            check(&plan, &x, &w, true);
+            descriptions += &plan.describe();
+        }
+    }
+    descriptions
+}
+
+#[test]
+fn signals() {
+    let descriptions = check_all(flat_layers::signals());
+    assert!(descriptions.contains("flat_256x1") && descriptions.contains("channels divided"));
+}
+
+#[test]
+fn pictures() {
+    let descriptions = check_all(flat_layers::pictures());
+    for words in [" rows and 1 joined", "1 rows and 2 joined", "1 rows and 4 joined", "channels divided", "flat_64x4"] {
+        assert!(descriptions.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn volumes() {
+    let descriptions = check_all(flat_layers::volumes());
+    assert!(descriptions.contains("along axis 0") && descriptions.contains("along axis 1"));
+}
+
+#[test]
+fn threads_may_come_in_any_order() {
+    let (layer, input) = flat_layers::pictures().swap_remove(1);
+    let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
+    for seed in 0..3 {
+        check(&EmulatedPlan::new(&layer, input, options()).unwrap().seed(seed), &x, &w, true);
+    }
+}
+
+/// `f16` holds no values of 2^40, and those of 2^-30 without their bits.
+#[test]
+fn each_sample_has_a_scale_of_its_own() {
+    let (layer, input) = flat_layers::volumes().swap_remove(2);
+    let (mut x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
+    flat_layers::scale_samples(&mut x);
+    check(&EmulatedPlan::new(&layer, input, options()).unwrap(), &x, &w, false);
+}
+
+#[test]
+fn what_it_is_not_for_is_refused() {
+    let refusal = |stride: usize, precision: Precision, architecture: &str| {
+        let layer = ConvTranspose::<2>::builder(16, 16, [3, 3]).stride([1, stride]).build().unwrap();
+        let options = options().precision(precision);
+        match EmulatedPlan::with_architecture(&layer, Shape::batched(1, 16, [8, 8]), options, architecture) {
+            Err(Error::Cuda(CudaError::Unsupported { algorithm: Algorithm::Flat, reason })) => Some(reason),
+            other => other.err().map(|error| panic!("{error}")),
+        }
+    };
+    assert_eq!(refusal(1, Precision::Tf32, "sm_90a"), None);
+    let too_large = Unsupported::TooLarge { what: "a stride", value: 2, limit: 1 };
+    assert_eq!(refusal(2, Precision::Tf32, "sm_90a"), Some(too_large));
+    assert_eq!(refusal(1, Precision::F32, "sm_90a"), Some(Unsupported::Tf32OnHopper));
+    assert_eq!(refusal(1, Precision::Tf32, "sm_80"), Some(Unsupported::Tf32OnHopper));
+}

@@ -6,7 +6,7 @@ use conv_transpose::{ConvTranspose, Shape, Tensor};
 pub fn signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
     let short = ConvTranspose::<1>::builder(3, 5, [3]).build().unwrap();
     let dilated = ConvTranspose::<1>::builder(20, 70, [5]).dilation([3]).padding([2]).build().unwrap();
-    let edges = [2, 125, 126, 127, 254, 510, 511].map(|length| (short.clone(), Shape::batched(2, 3, [length])));
+    let edges = [2, 125, 126, 127, 254, 510, 511].map(|length| (short, Shape::batched(2, 3, [length])));
     edges.into_iter().chain([(dilated, Shape::batched(1, 20, [301]))]).collect()
 }
 

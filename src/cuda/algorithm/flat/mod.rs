@@ -35,7 +35,8 @@ use packed::Packed;
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Flat,
     repeatable: true,
-    worth: |task| can_implement(task).is_ok(),
+    // A product of matrices with one tap has nothing that taps have in common.
+    worth: |task| can_implement(task).is_ok() && task.taps().iter().product::<usize>() > 1,
     only_if_worth: true,
     kernels,
     recipe,

@@ -83,6 +83,28 @@ fn each_sample_has_a_scale_of_its_own() {
 }
 
 #[test]
+fn of_no_samples_nothing_is_computed() {
+    let layer = ConvTranspose::<2>::builder(16, 16, [3, 3]).build().unwrap();
+    let input = Shape::batched(0, 16, [8, 8]);
+    let plan = EmulatedPlan::new(&layer, input, options()).unwrap();
+    let output = plan.forward(&integers(input, 1), &integers(layer.weight_shape(), 2), None).unwrap();
+    assert_eq!(output.shape(), Shape::batched(0, 16, [10, 10]));
+}
+
+/// No stage has room for what taps reach that are so far apart, and no number counts it.
+#[test]
+fn taps_that_are_far_apart_do_not_fit() {
+    for dilation in [1 << 16, 1 << 29] {
+        let layer =
+            ConvTranspose::<1>::builder(1, 1, [2]).dilation([dilation]).padding([dilation / 2]).build().unwrap();
+        let plan = EmulatedPlan::new(&layer, Shape::batched(1, 1, [40]), options());
+        let reason = Unsupported::NoTile;
+        let refused = CudaError::Unsupported { algorithm: Algorithm::Flat, reason };
+        assert!(matches!(plan, Err(Error::Cuda(error)) if error == refused), "{dilation}");
+    }
+}
+
+#[test]
 fn what_it_is_not_for_is_refused() {
     let refusal = |stride: usize, precision: Precision, architecture: &str| {
         let layer = ConvTranspose::<2>::builder(16, 16, [3, 3]).stride([1, stride]).build().unwrap();

@@ -13,6 +13,9 @@ use crate::Problem;
 /// Input channels of a stage.
 pub(super) const CHANNELS: u32 = 16;
 
+/// Bytes of half of them at a position, as `f16`.
+const HALF_BYTES: u32 = CHANNELS / 2 * 2;
+
 /// Output channels of a team, or residues of fewer: rows of a product.
 const TEAM_CHANNELS: u32 = 64;
 
@@ -206,7 +209,7 @@ pub(super) struct Shared {
 
 impl Shared {
     fn new(cut: &Cut, parts: &Parts, available: u32) -> Option<Self> {
-        let half_bytes = parts.most_stretches().checked_mul(parts.stretch * 16)?;
+        let half_bytes = parts.most_stretches().checked_mul(parts.stretch.checked_mul(HALF_BYTES)?)?;
         let weight_start = half_bytes.checked_mul(2)?.next_multiple_of(ALIGN);
         let stage_bytes = weight_start.checked_add(parts.most_slabs().checked_mul(cut.slab_bytes())?)?;
         let stages_start = flat::fixed_bytes(parts.rows().len() as u32);

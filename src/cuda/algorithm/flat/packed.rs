@@ -64,7 +64,7 @@ impl Packed {
             all_residues: divisor((residues[0] * residues[1]) as usize),
             channel_blocks: divisor(2 * layout.channel_blocks as usize),
             blocks: divisor(self.blocks()),
-            sample: (problem.input_shape().len() / self.batch) as u64,
+            sample: axes.iter().map(|axis| axis.input as u64).product::<u64>() * problem.in_channels() as u64,
             input,
             begin: axes.each_ref().map(|axis| begin(axis) as u32),
             residues,

@@ -48,9 +48,9 @@ impl Positions {
         let slice = pitch(y).div_ceil(residues[1] as usize);
         let before = (outputs(z, residues[0]) - 1).checked_mul(slice)?.checked_add(outputs(y, residues[1]) - 1)?;
         let count = before.checked_mul(row)?.checked_add(x.output)?;
-        // What is read behind the last one is counted, too.
+        // What is read behind the last one is counted, too, and what a row of taps reaches.
         let read = (shift(z, 0) + 1).checked_mul(slice)?.checked_add(shift(y, 0) + 1)?.checked_mul(row)?;
-        let all = count.checked_add(read)?;
+        let all = count.checked_add(read)?.checked_add(reach(x))?;
         (all <= MOST).then_some(Self { row: row as u32, slice: slice as u32, count: count as u32 })
     }
 

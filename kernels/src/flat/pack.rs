@@ -104,7 +104,8 @@ unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -
     let is_input = exists && x < p.input[2] && y < p.input[1] && z < p.input[0];
     let channels = p.in_per_group.saturating_sub(block * CHANNELS as u32);
     let first = (group * p.in_per_group + block * CHANNELS as u32) as usize * p.input_plane as usize;
-    let mut source = sample.wrapping_add(first + ((z * p.input[1] + y) * p.input[2] + x) as usize);
+    let place = z.wrapping_mul(p.input[1]).wrapping_add(y).wrapping_mul(p.input[2]).wrapping_add(x);
+    let mut source = sample.wrapping_add(first.wrapping_add(place as usize));
     let mut values = [0.0; CHANNELS];
     unrolled!(CHANNEL in 0..CHANNELS, at most 8 => {
         // SAFETY: the caller's promise: the position is within the input, and the channel within the group.

@@ -212,7 +212,7 @@ impl Shared {
         let half_bytes = parts.most_stretches().checked_mul(parts.stretch.checked_mul(HALF_BYTES)?)?;
         let weight_start = half_bytes.checked_mul(2)?.next_multiple_of(ALIGN);
         let stage_bytes = weight_start.checked_add(parts.most_slabs().checked_mul(cut.slab_bytes())?)?;
-        let stages_start = flat::fixed_bytes(parts.rows().len() as u32);
+        let stages_start = flat::fixed_bytes(parts.table_rows());
         let ring = (available.checked_sub(stages_start)? / stage_bytes).min(MOST_RING_SLOTS);
         let total = stages_start + ring * stage_bytes;
         (ring >= LEAST_RING).then_some(Self { ring, half_bytes, stage_bytes, weight_start, stages_start, total })

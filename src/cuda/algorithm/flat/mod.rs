@@ -206,7 +206,7 @@ fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
         stage_bytes: shared.stage_bytes,
         weight_start: shared.weight_start,
         stages_start: shared.stages_start,
-        table_rows: layout.parts.rows().len() as u32,
+        table_rows: layout.parts.table_rows(),
         first_stretch_row: layout.parts.first_stretch_row(),
         first_run_row: layout.parts.first_run_row(),
         blocks: jobs.min(task.target.multiprocessors),

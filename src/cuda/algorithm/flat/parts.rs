@@ -63,7 +63,7 @@ impl Parts {
             builder.add_stretches(&rows)
         }
         let parts = builder.parts;
-        (parts.rows().len() <= flat::MOST_ROWS as usize).then_some(parts)
+        (parts.table_rows() <= flat::MOST_ROWS).then_some(parts)
     }
 
     /// The table that kernels read.
@@ -71,6 +71,11 @@ impl Parts {
         let parts = bytemuck::cast_slice::<_, [u32; 4]>(&self.parts).iter();
         let stretches = bytemuck::cast_slice(&self.stretches).iter();
         parts.chain(stretches).chain(bytemuck::cast_slice(&self.runs)).copied().collect()
+    }
+
+    /// How many rows that are.
+    pub(super) fn table_rows(&self) -> u32 {
+        self.first_run_row() + self.runs.len() as u32 * flat::rows::<Run>()
     }
 
     pub(super) fn first_stretch_row(&self) -> u32 {

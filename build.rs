@@ -43,8 +43,8 @@ mod embed {
         Ok(value.into())
     }
 
-    /// An expression, `&[Ptx { name, hash, machine_code, kernels: &[(name, text), ..] }, ..]`, oldest architecture first; whoever
-    /// includes it says what a `Ptx` is.
+    /// An expression, `&[Ptx { name, hash, machine_code, kernels: &[(name, text), ..] }, ..]`, oldest architecture
+    /// first; whoever includes it says what a `Ptx` is.
     fn write_table(modules: &[Ptx], machine_code: &MachineCode, out_dir: &Path) -> Result<(), Box<dyn Error>> {
         let mut table = "&[\n".to_owned();
         for ptx in modules {

@@ -1,7 +1,7 @@
 //! Times one problem on the CPU, for `benches/torch_cpu.py`.
 //!
-//! Reads `input.f32`, `weight.f32` and `bias.f32` (native-endian, row-major) from a directory, computes the output several
-//! times, writes it to `output.f32` and prints the seconds of each run.
+//! Reads `input.f32`, `weight.f32` and `bias.f32` (native-endian, row-major) from a directory, computes the output
+//! several times, writes it to `output.f32` and prints the seconds of each run.
 //!
 //! ```text
 //! cpu_bench dir=DIR threads=2 repeats=20 batch=1 in=3 out=3 groups=1 input=8,8 kernel=4,4 stride=2,2 padding=1,1 output_padding=0,0

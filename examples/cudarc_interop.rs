@@ -1,8 +1,8 @@
 //! A `cudarc` program that runs a layer on its own memory and its own stream.
 //!
-//! The library does not know cudarc: `Plan::forward_raw` takes device addresses and a stream handle, whosever they are. Both sides
-//! work in the GPU's primary context (`CudaContext::new` and `Device::new` do), so the addresses mean the same to both. The same
-//! way leads to candle, to PyTorch's tensors and to the CUDA runtime.
+//! The library does not know cudarc: `Plan::forward_raw` takes device addresses and a stream handle, whosever they are.
+//! Both sides work in the GPU's primary context (`CudaContext::new` and `Device::new` do), so the addresses mean the
+//! same to both. The same way leads to candle, to PyTorch's tensors and to the CUDA runtime.
 //!
 //! `cargo run --release --example cudarc_interop`
 
@@ -66,13 +66,14 @@ fn forward<const D: usize>(
     assert_eq!(output.len(), elements(problem.output_shape().dims()));
     assert_eq!(stream.context().ordinal(), plan.device().ordinal() as usize);
 
-    // A guard beside each address makes cudarc's other streams wait for this work. They are dropped after it is enqueued.
+    // A guard beside each address makes cudarc's other streams wait for this work. They are dropped after it is
+    // enqueued.
     let (input, _input_read) = input.device_ptr(stream);
     let (weight, _weight_read) = weight.device_ptr(stream);
     let (bias, _bias_read) = bias.device_ptr(stream);
     let (output, _output_written) = output.device_ptr_mut(stream);
-    // SAFETY: the stream is of the plan's context, the primary one. The lengths were checked; the output is borrowed alone, so it
-    // overlaps nothing. cudarc frees memory in the order of the stream, hence after the kernel.
+    // SAFETY: the stream is of the plan's context, the primary one. The lengths were checked; the output is borrowed
+    // alone, so it overlaps nothing. cudarc frees memory in the order of the stream, hence after the kernel.
     unsafe { plan.forward_raw(stream.cu_stream().cast(), input, weight, Some(bias), output)? };
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! A `cust` program that was there before: its own context, stream and buffers. It sends a signal to the GPU and fetches one back.
-//! Ten lines, each marked `// +`, add this library to it: the signal then comes back with twice as many samples, interpolated.
+//! A `cust` program that was there before: its own context, stream and buffers. It sends a signal to the GPU and
+//! fetches one back. Ten lines, each marked `// +`, add this library to it: the signal then comes back with twice as
+//! many samples, interpolated.
 //!
 //! Nothing of the program has to change hands: the plan takes its `DeviceBuffer`s and its stream as they are.
 //!

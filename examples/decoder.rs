@@ -1,9 +1,10 @@
-//! The decoder half of a U-Net: three layers that double the picture and halve the channels, one after the other on one stream.
+//! The decoder half of a U-Net: three layers that double the picture and halve the channels, one after the other on one
+//! stream.
 //!
-//! Plans and buffers are made beforehand, and the driver compiles the kernels of all plans side by side. A pass is three calls that
-//! enqueue and return: the stream keeps them in order, and the host waits once, at the end. The time is the GPU's own, from events on
-//! the stream; the result is compared with the CPU backend.
-//! (A real decoder has activations between the layers: kernels of yours, on the same stream.)
+//! Plans and buffers are made beforehand, and the driver compiles the kernels of all plans side by side. A pass is
+//! three calls that enqueue and return: the stream keeps them in order, and the host waits once, at the end. The time
+//! is the GPU's own, from events on the stream; the result is compared with the CPU backend. (A real decoder has
+//! activations between the layers: kernels of yours, on the same stream.)
 //!
 //! `cargo run --release --example decoder`
 

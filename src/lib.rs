@@ -1,8 +1,9 @@
 //! Transposed convolution in one, two and three dimensions, on NVIDIA GPUs and on the CPU.
 //!
-//! A transposed convolution enlarges its input: each input element, times the kernel, is added into the output, and `stride` says how
-//! far apart neighbouring elements land. PyTorch calls the layer `ConvTranspose2d`, ONNX `ConvTranspose`, older papers
-//! "deconvolution". It is what U-Nets, GANs, vocoders and super-resolution networks grow their pictures and signals with.
+//! A transposed convolution enlarges its input: each input element, times the kernel, is added into the output, and
+//! `stride` says how far apart neighbouring elements land. PyTorch calls the layer `ConvTranspose2d`, ONNX
+//! `ConvTranspose`, older papers "deconvolution". It is what U-Nets, GANs, vocoders and super-resolution networks grow
+//! their pictures and signals with.
 //!
 //! # The idea
 //!
@@ -13,13 +14,15 @@
 //! | plan | [`cpu::Plan`], [`cuda::Plan`] | the problem, the algorithm for it and its tables | once per shape |
 //! | forward | a method of the plan | the tensors | as often as there is data |
 //!
-//! What can be refused is refused early. The layer checks its parameters and the problem checks the input shape, alike for every
-//! backend, so all that is left to `forward` is to compare the tensors that it is given with the shapes that the plan expects.
+//! What can be refused is refused early. The layer checks its parameters and the problem checks the input shape, alike
+//! for every backend, so all that is left to `forward` is to compare the tensors that it is given with the shapes that
+//! the plan expects.
 //!
-//! `D` in all of these types is the number of *spatial* axes. A [`Shape<2>`](Shape) is `[batch, channels, height, width]`, or
-//! `[channels, height, width]` without a batch. Memory is dense and row-major, so the last axis is contiguous, and all sizes count
-//! elements, never bytes (methods that count bytes say so in their names). A weight has the shape
-//! `[in_channels, out_channels / groups, kernel...]`, a bias one element per output channel.
+//! `D` in all of these types is the number of *spatial* axes. A [`Shape<2>`](Shape) is
+//! `[batch, channels, height, width]`, or `[channels, height, width]` without a batch. Memory is dense and row-major,
+//! so the last axis is contiguous, and all sizes count elements, never bytes (methods that count bytes say so in their
+//! names). A weight has the shape `[in_channels, out_channels / groups, kernel...]`, a bias one element per output
+//! channel.
 //!
 //! # On the CPU
 //!
@@ -45,7 +48,8 @@
 //!
 //! # On a GPU
 //!
-//! The same layer and the same four steps, with a [`cuda::Device`] that holds the kernels and a `cust` stream that they run on:
+//! The same layer and the same four steps, with a [`cuda::Device`] that holds the kernels and a `cust` stream that they
+//! run on:
 //!
 #![cfg_attr(feature = "cuda", doc = "```no_run")]
 #![cfg_attr(not(feature = "cuda"), doc = "```ignore")]

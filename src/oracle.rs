@@ -1,7 +1,7 @@
 //! The definition of transposed convolution, computed literally: what every backend is compared with.
 //!
-//! Products and sums are in `f64`. Nothing here is shared with the backends: taps are found by trying every kernel index.
-//! It is as slow as that sounds; [`output_at`] serves to check single elements of a large output.
+//! Products and sums are in `f64`. Nothing here is shared with the backends: taps are found by trying every kernel
+//! index. It is as slow as that sounds; [`output_at`] serves to check single elements of a large output.
 //!
 //! ```
 //! use conv_transpose::{ConvTranspose1d, Shape, oracle};

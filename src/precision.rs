@@ -7,20 +7,23 @@ use std::fmt;
 pub enum Precision {
     /// As exact as `f32` arithmetic: relative error of an output tensor (L2 norm) at most 2e-6.
     ///
-    /// On tensor cores each factor is the sum of two numbers: of TF32, or on compute capability 9.0 of `f16`, after inputs and weights have been multiplied by powers of two. A plan's
-    /// description names the kernel then (`_f32_f16`). Inputs of any magnitude are as exact, unless others in the same sample are more than 2^13 times as large, or weights unless others are more
-    /// than 2^18 times as large: the small ones are rounded to a multiple of less than 2^-34 (2^-39) of the largest then. Samples do not depend on each other. An infinite input or weight
+    /// On tensor cores each factor is the sum of two numbers: of TF32, or on compute capability 9.0 of `f16`, after
+    /// inputs and weights have been multiplied by powers of two. A plan's description names the kernel then
+    /// (`_f32_f16`). Inputs of any magnitude are as exact, unless others in the same sample are more than 2^13 times as
+    /// large, or weights unless others are more than 2^18 times as large: the small ones are rounded to a multiple of
+    /// less than 2^-34 (2^-39) of the largest then. Samples do not depend on each other. An infinite input or weight
     /// makes NaN of what it reaches.
     #[default]
     F32,
-    /// Factors are rounded to TF32, with 10 bits behind the binary point, which is what PyTorch does with convolutions by
-    /// default: relative error of an output tensor (L2 norm) at most 5e-4, and several times faster on tensor cores. Algorithms
-    /// without tensor cores compute in `f32` none the less.
+    /// Factors are rounded to TF32, with 10 bits behind the binary point, which is what PyTorch does with convolutions
+    /// by default: relative error of an output tensor (L2 norm) at most 5e-4, and several times faster on tensor cores.
+    /// Algorithms without tensor cores compute in `f32` none the less.
     ///
-    /// On compute capability 9.0, layers with several taps may be computed with `f16` factors, which have as many bits of fraction, after inputs and weights have been
-    /// multiplied by powers of two. Inputs of any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15 times as large, or
-    /// weights unless others are more than 2^20 times as large: then the small ones are rounded to a multiple of less than 2^-24 (2^-29) of the largest. A plan's
-    /// description names the kernel (`_f16`, `flat_`).
+    /// On compute capability 9.0, layers with several taps may be computed with `f16` factors, which have as many bits
+    /// of fraction, after inputs and weights have been multiplied by powers of two. Inputs of any magnitude are as
+    /// exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15 times as large, or
+    /// weights unless others are more than 2^20 times as large: then the small ones are rounded to a multiple of less
+    /// than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`).
     Tf32,
 }
 

@@ -2,7 +2,8 @@
 
 use crate::{Argument, Error, GeometryError, Shape};
 
-/// A type that the backends compute with: `f32`, and no other so far. It cannot be implemented for more types from outside.
+/// A type that the backends compute with: `f32`, and no other so far. It cannot be implemented for more types from
+/// outside.
 pub trait Element: bytemuck::Pod + Into<f64> + Send + Sync + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -23,8 +24,8 @@ impl<T: Copy, const D: usize> Tensor<T, D> {
     /// A tensor of the given shape over the given elements, in row-major order.
     ///
     /// # Errors
-    /// [`GeometryError::Length`] if the number of elements is not that of the shape, [`GeometryError::Overflow`] if the shape's does
-    /// not fit in a `usize`. Both speak of an `input`, whatever the tensor is meant for.
+    /// [`GeometryError::Length`] if the number of elements is not that of the shape, [`GeometryError::Overflow`] if the
+    /// shape's does not fit in a `usize`. Both speak of an `input`, whatever the tensor is meant for.
     pub fn from_vec(shape: Shape<D>, data: Vec<T>) -> Result<Self, GeometryError> {
         match shape.checked_len() {
             Some(expected) if expected == data.len() => Ok(Self { shape, data }),

@@ -1,7 +1,9 @@
-//! Arbitrary numbers in every argument: never a panic or an overflow, and the same answer as a second, naive model of the rules.
+//! Arbitrary numbers in every argument: never a panic or an overflow, and the same answer as a second, naive model of
+//! the rules.
 //!
-//! The model below knows no error variants, only whether a geometry is legal and what its axes are. It computes in `i128`, with checks.
-//! Every legal geometry is also planned for the CPU, which must neither overflow nor take much memory, however large the tensors.
+//! The model below knows no error variants, only whether a geometry is legal and what its axes are. It computes in
+//! `i128`, with checks. Every legal geometry is also planned for the CPU, which must neither overflow nor take much
+//! memory, however large the tensors.
 //!
 //! Ten million cases: `PROPTEST_CASES=3334 cargo test --test arbitrary_arguments -- --nocapture`
 
@@ -197,7 +199,8 @@ fn by_the_model<const D: usize>(a: &Arguments<D>) -> Option<Vec<(i128, i128)>> {
     (input && weight && output).then_some(axes)
 }
 
-/// Gives the arguments to the library; asserts that it agrees with the model, and what holds of every problem. Whether it is legal.
+/// Gives the arguments to the library; asserts that it agrees with the model, and what holds of every problem. Whether
+/// it is legal.
 fn check<const D: usize>(a: &Arguments<D>) -> Result<bool, TestCaseError> {
     let mut builder = ConvTranspose::builder(a.in_channels, a.out_channels, a.kernel).auto_pad(a.auto_pad);
     if let Some(groups) = a.groups {
@@ -279,7 +282,8 @@ fn check_plan<const D: usize>(layer: &ConvTranspose<D>, problem: &Problem<D>) ->
     Ok(())
 }
 
-/// 1000 times `PROPTEST_CASES`: 256,000 unless told otherwise. At least one in twenty must be legal, so that not only refusals are tried.
+/// 1000 times `PROPTEST_CASES`: 256,000 unless told otherwise. At least one in twenty must be legal, so that not only
+/// refusals are tried.
 fn arbitrary_arguments<const D: usize>() {
     let config = ProptestConfig::default();
     let cases = config.cases.saturating_mul(1000);

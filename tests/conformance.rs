@@ -1,9 +1,10 @@
 //! The library against the test cases of ONNX and PyTorch, as they publish them: see `data/conformance/README.md`.
 //!
-//! Every engine computes every row that has an output; no such row is refused. The rows that PyTorch refuses are refused here, each as
-//! [`error_inputs_of_pytorch_are_refused`] says.
+//! Every engine computes every row that has an output; no such row is refused. The rows that PyTorch refuses are
+//! refused here, each as [`error_inputs_of_pytorch_are_refused`] says.
 //!
-//! Faults known from other implementations are rows of no table: each is a named case in `named_cases.rs`, with its numbers written out.
+//! Faults known from other implementations are rows of no table: each is a named case in `named_cases.rs`, with its
+//! numbers written out.
 //!
 //! | fault | case |
 //! | --- | --- |
@@ -91,7 +92,8 @@ fn run_row<const D: usize>(engine: &Engine, row: &Row<D>, tally: &mut Tally) {
     tally.ran += 1;
 }
 
-/// The oracle in `f64`, where the tables themselves have only the round-off of `f64` or none; and the shape of every output.
+/// The oracle in `f64`, where the tables themselves have only the round-off of `f64` or none; and the shape of every
+/// output.
 #[test]
 fn the_oracle_computes_every_row() {
     let start = Instant::now();
@@ -180,7 +182,8 @@ fn output_shape_may_name_batch_and_channels() {
     assert_eq!(layers(with_all_dimensions), layers(with_output_shape));
 }
 
-/// PyTorch has error inputs for plain convolution only; these are the ones that transposed convolution refuses for their geometry.
+/// PyTorch has error inputs for plain convolution only; these are the ones that transposed convolution refuses for
+/// their geometry.
 #[test]
 fn error_inputs_of_pytorch_are_refused() {
     let groups = || Refusal::Geometry(GeometryError::Groups { argument: Argument::InChannels, channels: 2, groups: 3 });

@@ -1,4 +1,5 @@
-//! Kernels that the driver compiles for a layer while its plan is in use already: results are the same before, after and meanwhile, to the bit.
+//! Kernels that the driver compiles for a layer while its plan is in use already: results are the same before, after
+//! and meanwhile, to the bit.
 #![cfg(feature = "cuda")]
 
 mod gpu;
@@ -36,7 +37,8 @@ struct Case {
 }
 
 impl Case {
-    /// `None` on a machine without a GPU. Tests have a `number` each, so that no two of them have the same case; each process has others.
+    /// `None` on a machine without a GPU. Tests have a `number` each, so that no two of them have the same case; each
+    /// process has others.
     fn new(test: &str, number: usize) -> Option<Self> {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let device = gpu::device(test)?;
@@ -118,8 +120,8 @@ fn a_graph_can_be_captured_while_kernels_are_compiled() {
     assert!(bits == case.computed(&plan), "{}: {}", case.shape, plan.describe());
 }
 
-/// A graph of calls from the moment on that kernels begin to be compiled until one after they are; and what it computes. The capture is one
-/// that fails where any thread does what it must not.
+/// A graph of calls from the moment on that kernels begin to be compiled until one after they are; and what it
+/// computes. The capture is one that fails where any thread does what it must not.
 fn captured_until_compiled(
     case: &Case,
     plan: &Plan<2>,

@@ -1,4 +1,5 @@
-//! The direct and the gather kernels on a GPU, as they are and compiled for their layer: all of them have to be exact for small whole numbers.
+//! The direct and the gather kernels on a GPU, as they are and compiled for their layer: all of them have to be exact
+//! for small whole numbers.
 #![cfg(feature = "cuda")]
 
 mod gpu;
@@ -29,7 +30,8 @@ fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape
     }
 }
 
-/// Pieces of four columns whose taps are known and others, of one column, below and beside each other; rows that are aligned and rows that are not.
+/// Pieces of four columns whose taps are known and others, of one column, below and beside each other; rows that are
+/// aligned and rows that are not.
 #[test]
 fn kernels_compiled_for_their_layer_compute_the_same() {
     let Some(device) = gpu::device("kernels_compiled_for_their_layer_compute_the_same") else { return };
@@ -43,7 +45,8 @@ fn kernels_compiled_for_their_layer_compute_the_same() {
         (5, 3, 1, 1),
         (3, 2, 1, 2),
     ];
-    // Two windows of a row, and more than have code of their own; phases without a dilation that differ, and one of several taps with it.
+    // Two windows of a row, and more than have code of their own; phases without a dilation that differ, and one of
+    // several taps with it.
     layers.extend([(11, 1, 5, 1), (29, 1, 14, 1), (16, 8, 4, 1), (9, 4, 4, 1), (7, 1, 3, 2)]);
     for (kernel, stride, padding, dilation) in layers {
         for extent in [[56, 56], [1, 513], [37, 11]] {

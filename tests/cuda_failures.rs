@@ -1,5 +1,5 @@
-//! Failures on a GPU: memory that runs out, a context that breaks. Errors, never panics, never leaks; and forward calls that allocate
-//! nothing.
+//! Failures on a GPU: memory that runs out, a context that breaks. Errors, never panics, never leaks; and forward calls
+//! that allocate nothing.
 //!
 //! These tests look at the free memory of the device, so they have a process of their own and run one after the other.
 #![cfg(feature = "cuda")]

@@ -1,4 +1,5 @@
-//! The flat kernels on a GPU, in each way that the model takes into account. Small whole numbers are exact in TF32, so the results have to be, too.
+//! The flat kernels on a GPU, in each way that the model takes into account. Small whole numbers are exact in TF32, so
+//! the results have to be, too.
 #![cfg(feature = "cuda")]
 
 mod flat_layers;

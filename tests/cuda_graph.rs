@@ -1,4 +1,5 @@
-//! CUDA graphs: what `forward_packed` and `forward` enqueue is captured, and computes the same when the graph is replayed.
+//! CUDA graphs: what `forward_packed` and `forward` enqueue is captured, and computes the same when the graph is
+//! replayed.
 #![cfg(feature = "cuda")]
 
 mod gpu;

@@ -1,4 +1,5 @@
-//! Tensors of more than 2^31 elements and grids of more than 65535 blocks, on a GPU. A sample of outputs is compared with the oracle.
+//! Tensors of more than 2^31 elements and grids of more than 65535 blocks, on a GPU. A sample of outputs is compared
+//! with the oracle.
 //!
 //! Each large case takes up to 9 GB of host memory and 13 GB of device memory; they run one after the other.
 #![cfg(feature = "cuda")]
@@ -18,8 +19,8 @@ use rayon::prelude::*;
 /// Held by the case that runs.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Outputs that are compared, the first and the last ones among them. The oracle tries every kernel index, so a huge kernel affords
-/// few.
+/// Outputs that are compared, the first and the last ones among them. The oracle tries every kernel index, so a huge
+/// kernel affords few.
 const SAMPLES: usize = 2000;
 const SAMPLES_OF_A_HUGE_KERNEL: usize = 32;
 
@@ -74,8 +75,8 @@ fn check<const D: usize>(
 const WIDE: &[(Algorithm, Precision)] =
     &[(Algorithm::Direct, Precision::F32), (Algorithm::Gather, Precision::F32), (Algorithm::Scatter, Precision::F32)];
 
-/// The tile kernels take channels of fewer than 2^31 elements, and as many of them as there are. Products of such small whole numbers, and their
-/// sums, are exact in both precisions.
+/// The tile kernels take channels of fewer than 2^31 elements, and as many of them as there are. Products of such small
+/// whole numbers, and their sums, are exact in both precisions.
 const TILE: &[(Algorithm, Precision)] = &[(Algorithm::Tile, Precision::F32), (Algorithm::Tile, Precision::Tf32)];
 
 #[test]

@@ -257,8 +257,9 @@ fn direct_kernels_take_tensors_at_any_address() {
     }
 }
 
-/// Where the rows of the input are aligned, tile kernels copy boxes of it on compute capability 9.0. They reach over all edges, and beyond the
-/// last channel and sample, where zeros are to be staged, but not into another group's channels.
+/// Where the rows of the input are aligned, tile kernels copy boxes of it on compute capability 9.0. They reach over
+/// all edges, and beyond the last channel and sample, where zeros are to be staged, but not into another group's
+/// channels.
 #[test]
 fn boxes_reach_over_all_edges() {
     let Some(device) = device("boxes_reach_over_all_edges") else { return };
@@ -296,7 +297,8 @@ fn boxes_reach_over_all_edges() {
     assert_eq!(in_boxes > 0, device.architecture() == "sm_90a");
 }
 
-/// Taps that reach no output are not packed. A packed weight that had become smaller than the weight by that used to be refused as too short.
+/// Taps that reach no output are not packed. A packed weight that had become smaller than the weight by that used to be
+/// refused as too short.
 #[test]
 fn a_packed_weight_may_be_smaller_than_the_weight() {
     let Some(device) = device("a_packed_weight_may_be_smaller_than_the_weight") else { return };
@@ -363,7 +365,8 @@ fn a_program_keeps_its_own_context() {
     case.plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap();
     assert_eq!(output.download(&case.stream).unwrap().as_slice(), case.expected());
 
-    // A plan in the primary context runs while this one is current, and leaves it current; it refuses this one's stream.
+    // A plan in the primary context runs while this one is current, and leaves it current; it refuses this one's
+    // stream.
     let primary_plan = Plan::new(&primary, &case.layer, case.input.shape(), Options::default()).unwrap();
     let error = primary_plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap_err();
     assert!(matches!(error, Error::Cuda(CudaError::WrongStream)), "{error}");

@@ -1,5 +1,5 @@
-//! The tile kernels on a GPU, in every way that the model takes into account, and in the one that it chooses compiled for the layer. Small whole numbers are exact in
-//! either precision, so the results have to be, too.
+//! The tile kernels on a GPU, in every way that the model takes into account, and in the one that it chooses compiled
+//! for the layer. Small whole numbers are exact in either precision, so the results have to be, too.
 #![cfg(feature = "cuda")]
 
 mod bare;
@@ -23,7 +23,8 @@ use converted::Way;
 use cust::stream::{Stream, StreamFlags};
 use gpu::{computed, expected, whole_numbers};
 
-/// The GPU, with the kernels for its own architecture and with those for older ones; nothing on a machine without a GPU.
+/// The GPU, with the kernels for its own architecture and with those for older ones; nothing on a machine without a
+/// GPU.
 fn devices(test: &str) -> Vec<Device> {
     let Some(device) = gpu::device(test) else { return Vec::new() };
     let older: &[&str] = if device.compute_capability() < (8, 0) { &[] } else { &["sm_80", "sm_70"] };
@@ -31,7 +32,8 @@ fn devices(test: &str) -> Vec<Device> {
     [device].into_iter().chain(older).collect()
 }
 
-/// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them contain some words.
+/// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them
+/// contain some words.
 fn check<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     check_in(&[Precision::Tf32, Precision::F32], devices, layer, input, words);
 }
@@ -117,7 +119,8 @@ fn joined_rows() {
     check(&devices, &layer, Shape::batched(1, 18, [4, 9, 10]), "2 joined along");
 }
 
-/// Rows without taps between others, which are stored together with them: odd rows, rows with gaps, and rows of several phases.
+/// Rows without taps between others, which are stored together with them: odd rows, rows with gaps, and rows of several
+/// phases.
 #[test]
 fn some_rows_without_taps() {
     let devices = devices("some_rows_without_taps");
@@ -129,7 +132,8 @@ fn some_rows_without_taps() {
     }
 }
 
-/// Dilated taps along the axis of rows: in pictures of whole tiles and of others, in boxes and not; beside a stride, and along z.
+/// Dilated taps along the axis of rows: in pictures of whole tiles and of others, in boxes and not; beside a stride,
+/// and along z.
 #[test]
 fn taps_along_rows_that_lie_apart() {
     let devices = devices("taps_along_rows_that_lie_apart");
@@ -168,8 +172,8 @@ fn a_stride_of_one_in_one_to_three_dimensions() {
     check(&devices, &layer, Shape::batched(1, 8, [5, 6, 16]), "tile");
 }
 
-/// A few positions beyond a multiple of 16 are regions of their own, which are computed beside the others; and rows that do not begin with sectors of the
-/// memory, of which warps pass words on to each other.
+/// A few positions beyond a multiple of 16 are regions of their own, which are computed beside the others; and rows
+/// that do not begin with sectors of the memory, of which warps pass words on to each other.
 #[test]
 fn regions_of_positions() {
     let devices = devices("regions_of_positions");
@@ -186,7 +190,8 @@ fn regions_of_positions() {
     check(&devices, &layer, Shape::batched(3, 16, [508]), "tile");
 }
 
-/// Tiles that take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it begins and ends.
+/// Tiles that take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it
+/// begins and ends.
 #[test]
 fn whole_rows_and_slices_are_stretches() {
     let devices = devices("whole_rows_and_slices_are_stretches");
@@ -220,7 +225,8 @@ fn producers_write_bare_rows() {
     check(&devices[..devices.len().min(1)], &layer, Shape::batched(40, 8, [20, 72]), "bare rows by producers");
 }
 
-/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
+/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first
+/// row of a slice, nor behind the last one.
 #[test]
 fn lines_have_biases_beside_them() {
     let devices = devices("lines_have_biases_beside_them");
@@ -228,7 +234,8 @@ fn lines_have_biases_beside_them() {
     check_each(&devices, margins::of_volumes(), "with margins");
     let (layer, input) = margins::of_neighbours();
     check(&devices, &layer, input, "fill_bias");
-    // More tiles than multiprocessors, of which those with the last row of the output, with which they end, have other lines than those before.
+    // More tiles than multiprocessors, of which those with the last row of the output, with which they end, have other
+    // lines than those before.
     let layer = ConvTranspose::<2>::builder(8, 8, [2, 3]).stride([3, 2]).dilation([3, 1]).padding([1, 1]);
     let layer = layer.output_padding([1, 0]).build().unwrap();
     check(&devices[..devices.len().min(1)], &layer, Shape::batched(60, 8, [40, 32]), "with margins");
@@ -346,7 +353,8 @@ fn inputs_that_are_converted() {
     check_converted(&devices, &layer, input);
 }
 
-/// All plans that convert the input in a certain way, by general kernels and by those that are compiled for the layer. On compute capability 9.0 there are such.
+/// All plans that convert the input in a certain way, by general kernels and by those that are compiled for the layer.
+/// On compute capability 9.0 there are such.
 fn plans_that_convert<const D: usize>(
     device: &Device,
     layer: &ConvTranspose<D>,
@@ -361,7 +369,8 @@ fn plans_that_convert<const D: usize>(
     plans
 }
 
-/// A sample that is packed has a scale of its own, also where a tile has several samples; in single precision, the input is converted by teams only where no tile has.
+/// A sample that is packed has a scale of its own, also where a tile has several samples; in single precision, the
+/// input is converted by teams only where no tile has.
 #[test]
 fn samples_do_not_depend_on_each_other() {
     let devices = devices("samples_do_not_depend_on_each_other");

@@ -1,4 +1,5 @@
-//! The flat kernels on the emulator, in each way that the model takes into account. Small integers are exact in TF32, so the results have to be, too.
+//! The flat kernels on the emulator, in each way that the model takes into account. Small integers are exact in TF32,
+//! so the results have to be, too.
 #![cfg(feature = "emulator")]
 
 mod flat_layers;

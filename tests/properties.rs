@@ -1,4 +1,5 @@
-//! What must hold of every engine on every geometry: the same properties, stamped on each engine in 1, 2 and 3 dimensions.
+//! What must hold of every engine on every geometry: the same properties, stamped on each engine in 1, 2 and 3
+//! dimensions.
 //!
 //! `PROPTEST_CASES` sets how many cases each gets: 256 unless told. The properties themselves are tried on
 //! engines with known faults in [`planted_faults`].
@@ -91,8 +92,8 @@ fn integers_equal_the_oracle<const D: usize>(engine: &Engine) -> Result<Tally, F
     tally
 }
 
-/// On real numbers the error of each element is within what its roundings allow; the oracle's own error has the same form, with the
-/// round-off of `f64`.
+/// On real numbers the error of each element is within what its roundings allow; the oracle's own error has the same
+/// form, with the round-off of `f64`.
 fn reals_stay_within_the_rounding_bound<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (problem, data) = (case.geometry.problem(), case.reals());
@@ -220,7 +221,8 @@ fn two_requests_agree<const D: usize>(
 /// PyTorch's `output_size` gives what the `output_padding` that reaches it gives.
 fn output_size_is_output_padding<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     let asked_by_size = cases::<D>().prop_map(|mut case| {
-        // Where the output padding is below the stride, `output_size` reaches the same extent. Only explicit padding goes with it.
+        // Where the output padding is below the stride, `output_size` reaches the same extent. Only explicit padding
+        // goes with it.
         for axis in &mut case.geometry.axes {
             let most = axis.full() - 1;
             axis.begin = axis.begin.clamp(0, most);
@@ -259,8 +261,8 @@ fn onnx_padding_is_explicit_padding<const D: usize>(engine: &Engine) -> Result<T
     })
 }
 
-/// Padding only cuts positions off, and output padding only adds some at the end: position `o` is position `o + begin` of the
-/// layer without either, and holds the bias alone where that one has no such position.
+/// Padding only cuts positions off, and output padding only adds some at the end: position `o` is position `o + begin`
+/// of the layer without either, and holds the bias alone where that one has no such position.
 fn padding_crops_and_output_padding_extends<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, data) = (case.geometry, case.integers());
@@ -314,8 +316,8 @@ fn no_bias_is_a_zero_bias<const D: usize>(engine: &Engine) -> Result<Tally, Fail
     })
 }
 
-/// The same call twice gives the same bits: on real numbers, where another order of additions would show, unless the engine does not
-/// promise that; then on integers, where it does not matter.
+/// The same call twice gives the same bits: on real numbers, where another order of additions would show, unless the
+/// engine does not promise that; then on integers, where it does not matter.
 fn the_same_call_gives_the_same_bits<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let layer = case.geometry.layer();
@@ -327,8 +329,9 @@ fn the_same_call_gives_the_same_bits<const D: usize>(engine: &Engine) -> Result<
     })
 }
 
-/// An input of a single 1 leaves the weight of its channel in the output, each tap at `i * stride + k * dilation - begin`, and
-/// nothing anywhere else. The weights are 1, 2, 3, ... so that no two could be mistaken for each other.
+/// An input of a single 1 leaves the weight of its channel in the output, each tap at
+/// `i * stride + k * dilation - begin`, and nothing anywhere else. The weights are 1, 2, 3, ... so that no two could be
+/// mistaken for each other.
 fn an_impulse_shows_the_weight<const D: usize>(engine: &Engine) -> Result<Tally, Failure> {
     property(engine, cases::<D>(), |engine, case| {
         let (geometry, mut data) = (case.geometry, case.integers());

@@ -1,4 +1,5 @@
-//! The library against PyTorch: a table of geometries with the outputs that PyTorch computed, or the fact that it refused them.
+//! The library against PyTorch: a table of geometries with the outputs that PyTorch computed, or the fact that it
+//! refused them.
 //!
 //! The table is `data/pytorch.csv`; `data/pytorch.py` beside it wrote it, and says what its fields mean.
 

@@ -1,4 +1,5 @@
-//! Every refusal: the exact variant with argument, axis, value and limit, the message that says them, and nothing written.
+//! Every refusal: the exact variant with argument, axis, value and limit, the message that says them, and nothing
+//! written.
 
 use conv_transpose::{
     Argument, AutoPad, ConvTranspose, ConvTranspose2d, ConvTransposeBuilder, Error, GeometryError, Problem, Shape,
@@ -283,7 +284,8 @@ fn extents_that_overflow<const D: usize>() {
             check(bind(fine::<D>().output_shape(extents), input([2; D])));
             check(bind(fine::<D>().stride(extents).auto_pad(AutoPad::SameLower), input([2; D])));
             check(bind(fine::<D>().stride(extents).dilation(extents), input(extents)));
-            // An input extent of 1 takes no step, and a kernel extent of 1 has no reach, however large stride and dilation are.
+            // An input extent of 1 takes no step, and a kernel extent of 1 has no reach, however large stride and
+            // dilation are.
             let one = ConvTranspose::builder(6, 4, [1; D]).stride(extents).dilation(extents);
             assert_eq!(bind(one, input([1; D])).unwrap().output_shape().extent, [1; D]);
         }

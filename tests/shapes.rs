@@ -1,4 +1,5 @@
-//! Output shapes of random geometries: the formula, the round trip through plain convolution, and every way to ask for the same one.
+//! Output shapes of random geometries: the formula, the round trip through plain convolution, and every way to ask for
+//! the same one.
 
 mod geometries;
 
@@ -87,8 +88,8 @@ fn extents_follow_the_formula<const D: usize>() -> Result<Tally, Failure> {
     })
 }
 
-/// A convolution with the same parameters maps the output extent to the input extent. Each full stride of output padding, which
-/// only a dilation above the stride allows, adds one.
+/// A convolution with the same parameters maps the output extent to the input extent. Each full stride of output
+/// padding, which only a dilation above the stride allows, adds one.
 fn convolution_gives_the_input_extent_back<const D: usize>() -> Result<Tally, Failure> {
     for_all(Draw::usual(GEOMETRIES), geometries::<D>(), |geometry| {
         for (axis, resolved) in geometry.axes.iter().zip(geometry.problem().axes()) {
@@ -121,8 +122,8 @@ fn all_requests_make_the_same_problem<const D: usize>() -> Result<Tally, Failure
     })
 }
 
-/// Where one output extent can come from two input extents, no `output_size` chooses: the ranges of neighbouring inputs do not
-/// overlap, and leave no gap.
+/// Where one output extent can come from two input extents, no `output_size` chooses: the ranges of neighbouring inputs
+/// do not overlap, and leave no gap.
 fn the_extent_is_reached_by_output_size_from_no_other_input<const D: usize>() -> Result<Tally, Failure> {
     for_all(Draw::usual(GEOMETRIES), geometries::<D>(), |geometry| {
         let by_size = |size: [usize; D]| {

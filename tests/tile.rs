@@ -1,5 +1,5 @@
-//! The tile kernels on the emulator, in both precisions and on ordinary cores: sizes around the edges of tiles in every tiled dimension. Small integers
-//! are exact in TF32, so the results have to be, too.
+//! The tile kernels on the emulator, in both precisions and on ordinary cores: sizes around the edges of tiles in every
+//! tiled dimension. Small integers are exact in TF32, so the results have to be, too.
 #![cfg(feature = "emulator")]
 
 mod bare;
@@ -144,8 +144,8 @@ fn most_rows_without_taps() {
     check(&layer, Shape::batched(3, 4, [4, 3]));
 }
 
-/// Rows without taps between others, of which each group of phases stores some: one group, or several with as many or fewer; beside gaps along x, slices
-/// without taps, a bias, and partners.
+/// Rows without taps between others, of which each group of phases stores some: one group, or several with as many or
+/// fewer; beside gaps along x, slices without taps, a bias, and partners.
 #[test]
 fn some_rows_without_taps() {
     for (kernel, stride, dilation) in [([3, 3], [5, 5], [2, 2]), ([1, 2], [2, 1], [1, 1]), ([2, 3], [7, 2], [1, 2])] {
@@ -158,8 +158,9 @@ fn some_rows_without_taps() {
     check_kinds(&KINDS[..2], &layer, Shape::batched(1, 256, [4, 5]), "partners");
 }
 
-/// FCN-32s has strides of 32; lines with gaps say where these are for 16 phases, and for words up to the 32nd. The phases of a pass are neighbouring
-/// words of a line, if they are a power of two; with padding, the last ones of a row are fewer.
+/// FCN-32s has strides of 32; lines with gaps say where these are for 16 phases, and for words up to the 32nd. The
+/// phases of a pass are neighbouring words of a line, if they are a power of two; with padding, the last ones of a row
+/// are fewer.
 #[test]
 fn more_phases_than_a_table_of_gaps_has() {
     for (kernel, stride, padding) in [
@@ -178,8 +179,8 @@ fn more_phases_than_a_table_of_gaps_has() {
     }
 }
 
-/// Phases of up to four output channels, which may lie close together in the columns. Every way that the model takes into account is tried, and
-/// some of them have such columns.
+/// Phases of up to four output channels, which may lie close together in the columns. Every way that the model takes
+/// into account is tried, and some of them have such columns.
 #[test]
 fn few_output_channels() {
     for (channels, groups, kernel, stride, dilation) in
@@ -191,8 +192,8 @@ fn few_output_channels() {
     }
 }
 
-/// Rows of few output channels, two of which may share the columns: with a number of taps that runs take together, more, or fewer; with phases of their
-/// own, close together or not; and where the last row has nobody beside it.
+/// Rows of few output channels, two of which may share the columns: with a number of taps that runs take together,
+/// more, or fewer; with phases of their own, close together or not; and where the last row has nobody beside it.
 #[test]
 fn joined_rows() {
     // Ordinary cores multiply few columns as fast as many.
@@ -214,8 +215,9 @@ fn joined_rows() {
     check_kinds(on_tensor_cores, &layer, Shape::batched(1, 18, [4, 9, 10]), joined);
 }
 
-/// Dilated taps along the axis of rows, which slots have in common if they are boxes one behind the other: with all taps in a run, more, or fewer; beside a
-/// stride, which leaves phases with fewer; along z; and where the last slots are beyond the output.
+/// Dilated taps along the axis of rows, which slots have in common if they are boxes one behind the other: with all
+/// taps in a run, more, or fewer; beside a stride, which leaves phases with fewer; along z; and where the last slots
+/// are beyond the output.
 #[test]
 fn taps_along_rows_that_lie_apart() {
     let words = "one behind the other";
@@ -232,8 +234,8 @@ fn taps_along_rows_that_lie_apart() {
     check_all(&layer, Shape::batched(1, 9, [6, 15, 30]), words);
 }
 
-/// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all but one. Every way that
-/// the model takes into account for these is tried, and some of them have halves.
+/// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all
+/// but one. Every way that the model takes into account for these is tried, and some of them have halves.
 #[test]
 fn halves_of_the_phases_along_x() {
     for (kernel, stride, padding) in [(3, 2, 0), (3, 2, 1), (4, 2, 1), (5, 2, 2), (7, 2, 3), (16, 8, 4)] {
@@ -242,8 +244,8 @@ fn halves_of_the_phases_along_x() {
     }
 }
 
-/// Four phases of a position that are neighbours, in one half or in both, are staged together; and stored so, if rows are multiples of four words. Otherwise, if there is a word more, or
-/// a lead, they are stored word by word.
+/// Four phases of a position that are neighbours, in one half or in both, are staged together; and stored so, if rows
+/// are multiples of four words. Otherwise, if there is a word more, or a lead, they are stored word by word.
 #[test]
 fn four_neighbouring_phases() {
     let layer = |kernel, stride| ConvTranspose::<2>::builder(9, 10, [2, kernel]).stride([1, stride]);
@@ -262,8 +264,8 @@ fn four_neighbouring_phases() {
     check(&layer, Shape::batched(3, 6, [130]));
 }
 
-/// Extents just beyond a multiple of 16: a few positions beyond it are regions of their own. Along x, along all axes, and where strides, padding or
-/// dilation leave some regions without some taps, or part of the output is filled first.
+/// Extents just beyond a multiple of 16: a few positions beyond it are regions of their own. Along x, along all axes,
+/// and where strides, padding or dilation leave some regions without some taps, or part of the output is filled first.
 #[test]
 fn regions_of_positions() {
     let check = |layer: ConvTranspose<2>, input: Shape<2>| check_all(&layer, input, " and on ");
@@ -276,8 +278,9 @@ fn regions_of_positions() {
     check_all(&layer, Shape::batched(1, 8, [16, 3, 16]), " and on ");
 }
 
-/// Rows that are no whole sectors, of which warps pass words on to each other. With phases along y in the columns a team stores every second block first,
-/// and with one or three blocks the last one and the first of the next tile follow each other: what is passed on used to be overwritten then.
+/// Rows that are no whole sectors, of which warps pass words on to each other. With phases along y in the columns a
+/// team stores every second block first, and with one or three blocks the last one and the first of the next tile
+/// follow each other: what is passed on used to be overwritten then.
 #[test]
 fn rows_that_are_no_whole_sectors() {
     for (channels, kernel, stride, extent) in [
@@ -311,7 +314,8 @@ fn producers_write_bare_rows() {
     check_each_of_those(&KINDS[..2], bare::of_volumes(), "bare rows by producers");
 }
 
-/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first row of a slice, nor behind the last one.
+/// The biases beside a line, in the sectors that it begins and ends in, are written with it; but not before the first
+/// row of a slice, nor behind the last one.
 #[test]
 fn lines_have_biases_beside_them() {
     check_each_of_those(&KINDS[..2], margins::of_images(), "with margins");
@@ -331,7 +335,8 @@ fn columns_of_long_rows_of_taps() {
     }
 }
 
-/// Checks every third one of the ways that are described by some words, of which there are some for each kind of kernels: neighbouring ways differ in little, and `cuda_tile.rs` runs all.
+/// Checks every third one of the ways that are described by some words, of which there are some for each kind of
+/// kernels: neighbouring ways differ in little, and `cuda_tile.rs` runs all.
 fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
@@ -352,13 +357,15 @@ fn check_each_of_those<const D: usize>(
     }
 }
 
-/// Checks every way that the model takes into account for kernels of each kind, some of which are described by some words.
+/// Checks every way that the model takes into account for kernels of each kind, some of which are described by some
+/// words.
 fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     check_kinds(&KINDS, layer, input, words);
 }
 
-/// The same for some kinds of kernels. Neighbouring ways differ in little: every fifth one and every third one of those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in how they multiply and
-/// stage, which each way of theirs shows: every sixth one.
+/// The same for some kinds of kernels. Neighbouring ways differ in little: every fifth one and every third one of those
+/// that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in
+/// how they multiply and stage, which each way of theirs shows: every sixth one.
 fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
@@ -377,7 +384,8 @@ fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
     }
 }
 
-/// Tiles that take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it begins and ends.
+/// Tiles that take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it
+/// begins and ends.
 #[test]
 fn whole_rows_and_slices_are_stretches() {
     for (layer, input, words) in stretches::of_rows() {
@@ -402,7 +410,8 @@ fn positions_begin_before_the_output() {
     }
 }
 
-/// Blocks with several tiles, of which some begin with the output, where a part of the first position is not stored, others begin and end within it.
+/// Blocks with several tiles, of which some begin with the output, where a part of the first position is not stored,
+/// others begin and end within it.
 #[test]
 fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
     let layer = ConvTranspose::<1>::builder(8, 5, [4]).stride([2]).padding([1]).build().unwrap();
@@ -414,8 +423,8 @@ fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
     }
 }
 
-/// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four and eight; with groups, a bias, and
-/// channels beyond a tile.
+/// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four
+/// and eight; with groups, a bias, and channels beyond a tile.
 #[test]
 fn partners_share_the_input_channels() {
     let images = |channels, out| ConvTranspose::<2>::builder(channels, out, [4, 4]).stride([2, 2]).padding([1, 1]);
@@ -581,7 +590,8 @@ fn results_may_be_as_small_as_numbers_are() {
     }
 }
 
-/// A sample that is packed has a scale of its own, also where a tile has several samples; in single precision, the input is converted by teams only where no tile has.
+/// A sample that is packed has a scale of its own, also where a tile has several samples; in single precision, the
+/// input is converted by teams only where no tile has.
 #[test]
 fn samples_do_not_depend_on_each_other() {
     let (layer, input) = converted::samples();
@@ -599,7 +609,8 @@ fn samples_do_not_depend_on_each_other() {
     }
 }
 
-/// In single precision, values beside one that is much larger keep their bits: `f16` factors are sums of two, which reach far below the largest value of a sample, and further below that of a stage.
+/// In single precision, values beside one that is much larger keep their bits: `f16` factors are sums of two, which
+/// reach far below the largest value of a sample, and further below that of a stage.
 #[test]
 fn values_beside_a_large_one_keep_their_bits() {
     let (layer, input) = converted::pictures().swap_remove(0);
@@ -639,7 +650,8 @@ fn the_largest_input_may_be_anywhere() {
     }
 }
 
-/// An infinite element changes what it reaches, and nothing else. In single precision that is not a number then: what is left of an infinite value is none.
+/// An infinite element changes what it reaches, and nothing else. In single precision that is not a number then: what
+/// is left of an infinite value is none.
 #[test]
 fn an_infinite_input_is_converted() {
     let layer = ConvTranspose::<2>::builder(32, 40, [3, 5]).build().unwrap();

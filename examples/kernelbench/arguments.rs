@@ -29,10 +29,10 @@ const PRECISIONS: &[Precision] = &[Precision::F32, Precision::Tf32];
 
 /// Measures how close transposed convolutions come to what a GPU can do.
 ///
-/// One line per problem and precision: the median time of a launch with a packed weight, on rotating inputs that are not in the L2
-/// cache; rates; the floor, which is the larger of the time to copy as many bytes, at the rate measured in the same run, and the time
-/// for the arithmetic; the share of the time that the floor makes up; and the relative L2 error of sampled outputs against the
-/// definition in f64.
+/// One line per problem and precision: the median time of a launch with a packed weight, on rotating inputs that are
+/// not in the L2 cache; rates; the floor, which is the larger of the time to copy as many bytes, at the rate measured
+/// in the same run, and the time for the arithmetic; the share of the time that the floor makes up; and the relative L2
+/// error of sampled outputs against the definition in f64.
 #[derive(Debug, Parser)]
 #[command(name = "kernelbench", after_long_help = EXAMPLES)]
 pub struct Arguments {
@@ -40,9 +40,9 @@ pub struct Arguments {
     ///
     /// Numbers are those of the list, which is KernelBench's or that of --shapes: "70,72".
     ///
-    /// A geometry is a list of key=value: "input=8x64x28x28,out=32,kernel=4x4,stride=2,padding=1". The input is batch x channels x one
-    /// to three extents; `input`, `out` (channels) and `kernel` are required; `stride`, `padding`, `output_padding`, `dilation` and
-    /// `groups` have PyTorch's defaults. One number applies to all axes.
+    /// A geometry is a list of key=value: "input=8x64x28x28,out=32,kernel=4x4,stride=2,padding=1". The input is batch x
+    /// channels x one to three extents; `input`, `out` (channels) and `kernel` are required; `stride`, `padding`,
+    /// `output_padding`, `dilation` and `groups` have PyTorch's defaults. One number applies to all axes.
     #[arg(short, long, value_name = "NUMBERS|GEOMETRY")]
     problem: Vec<Wanted>,
 
@@ -72,8 +72,8 @@ pub struct Arguments {
 
     /// Time what a program waits for at its start, instead of launches: of one problem, algorithm and precision
     ///
-    /// From opening the device to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the driver compiles
-    /// the kernels as it does on a machine that has never run them.
+    /// From opening the device to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the
+    /// driver compiles the kernels as it does on a machine that has never run them.
     #[arg(long, conflicts_with_all = ["autotune", "repack", "json", "plot"])]
     pub first_use: bool,
 
@@ -87,7 +87,8 @@ pub struct Arguments {
 
     /// The rate of TF32 matrix products, in TFLOP/s, that the floor of the arithmetic assumes
     ///
-    /// The default is what cuBLAS reaches on an H200. For f32, which takes three products for one, the floor assumes a third.
+    /// The default is what cuBLAS reaches on an H200. For f32, which takes three products for one, the floor assumes a
+    /// third.
     #[arg(long, default_value_t = 360.0, value_parser = positive, allow_negative_numbers = true)]
     pub tflops: f64,
 

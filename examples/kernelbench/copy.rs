@@ -23,7 +23,8 @@ impl GigabyteCopy {
         Ok(Self { source: DeviceBuffer::zeroed(BYTES)?, target: DeviceBuffer::zeroed(BYTES)? })
     }
 
-    /// Keeps the stream busy for some copies, so that the host can enqueue ahead. It also drives everything else out of the caches.
+    /// Keeps the stream busy for some copies, so that the host can enqueue ahead. It also drives everything else out of
+    /// the caches.
     pub fn enqueue(&mut self, stream: &Stream, copies: usize) -> Result<()> {
         for _ in 0..copies {
             // SAFETY: freeing device memory waits for the work that uses it, so both buffers outlive the copy.

@@ -31,7 +31,8 @@ impl Place {
     }
 }
 
-/// A place for the label of each point, one after the other: the nearest that is free, or one beside the point if none is.
+/// A place for the label of each point, one after the other: the nearest that is free, or one beside the point if none
+/// is.
 pub fn places(points: &[(i32, i32)], labels: &[&str]) -> Vec<Place> {
     let mut taken: Vec<Place> = points.iter().map(|&point| Place::around(point, MARK, MARK)).collect();
     for (&point, label) in points.iter().zip(labels) {

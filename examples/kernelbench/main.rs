@@ -1,8 +1,9 @@
 //! Measures how close transposed convolutions come to what a GPU can do: `cargo run --release --example kernelbench`.
 //!
-//! The problems are the public ones of KernelBench, a list of your own, or any geometry on the command line; `--help` says how.
-//! With `--autotune SECONDS` plans are found by measurement; with `--first-use` the time until a program's first result is measured.
-//! With `--json FILE` the results are written for `benches/torch_gpu.py`, which puts the times of PyTorch and JAX beside them.
+//! The problems are the public ones of KernelBench, a list of your own, or any geometry on the command line; `--help`
+//! says how. With `--autotune SECONDS` plans are found by measurement; with `--first-use` the time until a program's
+//! first result is measured. With `--json FILE` the results are written for `benches/torch_gpu.py`, which puts the
+//! times of PyTorch and JAX beside them.
 
 mod arguments;
 mod copy;

@@ -1,4 +1,5 @@
-//! What a user sees and keeps: a line per measurement, the geometric means, the file for `benches/torch_gpu.py`, the picture.
+//! What a user sees and keeps: a line per measurement, the geometric means, the file for `benches/torch_gpu.py`, the
+//! picture.
 
 use std::{fmt, fs};
 

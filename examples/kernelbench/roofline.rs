@@ -1,4 +1,5 @@
-//! The roofline, as a picture: how fast each problem ran, by its arithmetic intensity, below what memory and tensor cores allow.
+//! The roofline, as a picture: how fast each problem ran, by its arithmetic intensity, below what memory and tensor
+//! cores allow.
 //!
 //! The font is in the program, so the picture has text on machines without fonts.
 

@@ -1,4 +1,5 @@
-//! A problem in device memory: its tensors, in as many copies as it takes for no launch to find its own in the L2 cache.
+//! A problem in device memory: its tensors, in as many copies as it takes for no launch to find its own in the L2
+//! cache.
 
 use anyhow::Result;
 use conv_transpose::{

@@ -6,7 +6,8 @@ use cust::{
     stream::Stream,
 };
 
-/// Milliseconds that the GPU takes for what `enqueue` puts on the stream: the median of some calls, which get their number.
+/// Milliseconds that the GPU takes for what `enqueue` puts on the stream: the median of some calls, which get their
+/// number.
 ///
 /// Nothing waits between the calls, so the host stays ahead of the GPU and its own time does not count.
 pub fn median_ms(stream: &Stream, calls: usize, mut enqueue: impl FnMut(usize) -> Result<()>) -> Result<f64> {

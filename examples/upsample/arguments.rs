@@ -11,8 +11,8 @@ use crate::filter::Filter;
 
 /// Enlarges a picture by a transposed convolution.
 ///
-/// Reads PNG and JPEG. Writes a PNG of the same colour type and bit depth, or a JPEG if the output is named so. An orientation
-/// noted in the file is applied and an ICC profile is kept; other metadata is dropped.
+/// Reads PNG and JPEG. Writes a PNG of the same colour type and bit depth, or a JPEG if the output is named so. An
+/// orientation noted in the file is applied and an ICC profile is kept; other metadata is dropped.
 #[derive(Debug, Parser)]
 #[command(name = "upsample")]
 pub struct Arguments {

@@ -1,12 +1,14 @@
 //! Interpolation kernels as weights of a transposed convolution.
 //!
-//! Output pixel `o` has its centre at `(o + 1/2) / scale - 1/2` in units of input pixels (the convention that resizers share, and
-//! that PyTorch calls `align_corners = false`). Input pixel `i` contributes `h(distance)` to it, where `h` is the kernel. With
-//! stride `scale` tap `k` of `taps` thus lies at distance `(2 k + 1 - taps) / (2 scale)`, symmetric for even and odd scales alike.
+//! Output pixel `o` has its centre at `(o + 1/2) / scale - 1/2` in units of input pixels (the convention that resizers
+//! share, and that PyTorch calls `align_corners = false`). Input pixel `i` contributes `h(distance)` to it, where `h`
+//! is the kernel. With stride `scale` tap `k` of `taps` thus lies at distance `(2 k + 1 - taps) / (2 scale)`, symmetric
+//! for even and odd scales alike.
 //!
-//! The kernels are separable, yet this is one layer of two dimensions, its weight the outer product. Two layers, one per axis,
-//! would take fewer products (12 instead of 36 per output element for lanczos3), but an intermediate picture `scale` times the
-//! size of the input to hold, write and read again. One layer is the simpler thing, and what its time is can be told plainly.
+//! The kernels are separable, yet this is one layer of two dimensions, its weight the outer product. Two layers, one
+//! per axis, would take fewer products (12 instead of 36 per output element for lanczos3), but an intermediate picture
+//! `scale` times the size of the input to hold, write and read again. One layer is the simpler thing, and what its time
+//! is can be told plainly.
 
 use clap::ValueEnum;
 use conv_transpose::{ConvTranspose2d, Error, GeometryError, Tensor};
@@ -63,7 +65,8 @@ pub struct Interpolation {
 }
 
 impl Interpolation {
-    /// By how many pixels the input must be continued on each side, so that the kernel finds a pixel wherever it reaches.
+    /// By how many pixels the input must be continued on each side, so that the kernel finds a pixel wherever it
+    /// reaches.
     pub fn border(&self) -> usize {
         self.filter.twice_radius() / 2
     }

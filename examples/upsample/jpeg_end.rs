@@ -10,7 +10,8 @@ pub fn is_reached(bytes: &[u8]) -> bool {
         if rest[at + 1] == END {
             return true;
         }
-        // A segment begins with its length, which counts itself. Skipping it skips the end marker of a thumbnail within.
+        // A segment begins with its length, which counts itself. Skipping it skips the end marker of a thumbnail
+        // within.
         rest = match rest[at + 2..] {
             [high, low, ..] => rest.get(at + 2 + usize::from(u16::from_be_bytes([high, low]))..).unwrap_or_default(),
             _ => return false,

@@ -1,8 +1,8 @@
 //! Enlarges a picture by a transposed convolution: `cargo run --release --example upsample -- photo.jpg --scale 3`.
 //!
-//! Interpolation by a whole factor *is* a transposed convolution: stride = factor, one group per channel, and the interpolation
-//! kernel, sampled at the sub-pixel positions, for a weight. This program builds that layer, runs it on a GPU or the CPU, and
-//! tells how long it took. Without arguments it enlarges a bundled photograph.
+//! Interpolation by a whole factor *is* a transposed convolution: stride = factor, one group per channel, and the
+//! interpolation kernel, sampled at the sub-pixel positions, for a weight. This program builds that layer, runs it on a
+//! GPU or the CPU, and tells how long it took. Without arguments it enlarges a bundled photograph.
 
 mod arguments;
 mod backend;

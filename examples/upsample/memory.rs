@@ -1,4 +1,5 @@
-//! Whether there is memory for the work, asked before it begins: a machine that runs out of it ends the process without a word.
+//! Whether there is memory for the work, asked before it begins: a machine that runs out of it ends the process without
+//! a word.
 
 use anyhow::{Result, bail};
 use image::ColorType;

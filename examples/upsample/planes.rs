@@ -1,7 +1,8 @@
 //! Between the interleaved integers of a picture and planes of floats, one per channel.
 //!
-//! In the planes full scale is 1, and colour is multiplied by opacity: what shows of a pixel is what spreads to its neighbours,
-//! and the colour of a fully transparent one does not. The samples are taken as they are, without undoing gamma, as resizers do.
+//! In the planes full scale is 1, and colour is multiplied by opacity: what shows of a pixel is what spreads to its
+//! neighbours, and the colour of a fully transparent one does not. The samples are taken as they are, without undoing
+//! gamma, as resizers do.
 
 use conv_transpose::{Error, Shape, Tensor};
 use image::ColorType;

@@ -4,8 +4,9 @@
 //! cargo run --release -p conv-transpose-kernels --features emulator --example emulator_speed
 //! ```
 //!
-//! On one core of an AMD EPYC that other work shared, in thousands: `gather` 770 to 1100, barriers 680 to 780 (ten each),
-//! shuffles 760 to 1080 (ten each), and 33000 to 41000 for a kernel that does nothing, which is the price of a coroutine.
+//! On one core of an AMD EPYC that other work shared, in thousands: `gather` 770 to 1100, barriers 680 to 780 (ten
+//! each), shuffles 760 to 1080 (ten each), and 33000 to 41000 for a kernel that does nothing, which is the price of a
+//! coroutine.
 
 #[path = "../tests/case/mod.rs"]
 mod case;

@@ -1,9 +1,12 @@
 //! Col2im: one thread per output element, which sums up those of the columns whose taps reach it.
 //!
-//! The columns are the products of each input position with all taps, `[sample][output channel][tap][input position]`: a matrix product, which another kernel has made. What is left
-//! to do are additions, in the order of the taps. Threads take the columns of a row phase by phase, as those of [`gather`](fn@crate::gather) do: neighbours read neighbouring columns.
+//! The columns are the products of each input position with all taps, `[sample][output channel][tap][input position]`:
+//! a matrix product, which another kernel has made. What is left to do are additions, in the order of the taps. Threads
+//! take the columns of a row phase by phase, as those of [`gather`](fn@crate::gather) do: neighbours read neighbouring
+//! columns.
 //!
-//! Bitwise repeatable. Each column is read once, so the speed is that of the memory that holds them: the L2 cache, if they fit.
+//! Bitwise repeatable. Each column is read once, so the speed is that of the memory that holds them: the L2 cache, if
+//! they fit.
 
 use cuda_std::{kernel, mem, thread};
 
@@ -18,7 +21,8 @@ const AT_ONCE: u32 = 8;
 /// Computes every output element, if the columns and all tensors have fewer than 2^31.
 ///
 /// # Safety
-/// As [`col2im_wide`]; in addition, the columns and every tensor have fewer than 2^31 elements, and every coordinate of the problem fits in 31 bits.
+/// As [`col2im_wide`]; in addition, the columns and every tensor have fewer than 2^31 elements, and every coordinate of
+/// the problem fits in 31 bits.
 #[kernel(launch_bounds(256, 4))]
 pub unsafe fn col2im(problem: Problem, phases: *const Phase, columns: *const f32, bias: *const f32, output: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
@@ -29,9 +33,9 @@ pub unsafe fn col2im(problem: Problem, phases: *const Phase, columns: *const f32
 /// Computes every output element with 64-bit indices.
 ///
 /// # Safety
-/// The pointers are device pointers to the problem's table of phases, its columns, and its output; `bias` is null or has an
-/// element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has at least
-/// `problem.gather_threads` threads.
+/// The pointers are device pointers to the problem's table of phases, its columns, and its output; `bias` is null or
+/// has an element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has
+/// at least `problem.gather_threads` threads.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn col2im_wide(
     problem: Problem,

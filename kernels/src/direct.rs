@@ -1,16 +1,22 @@
-//! Direct: a thread computes a few vectors of neighbouring outputs in registers, for layers with few channels in a group.
+//! Direct: a thread computes a few vectors of neighbouring outputs in registers, for layers with few channels in a
+//! group.
 //!
-//! Where a weight meets few inputs, as in a depthwise layer, the time goes into moving what is read and written, and whatever an output element costs beside its products has to be shared by several of them. A thread has
-//! [`PIECES`] pieces of `V` neighbouring columns: of rows of a phase, one below the other, or, where there are few rows, of one row. All pieces have the same taps, and a weight that was loaded serves all of them.
+//! Where a weight meets few inputs, as in a depthwise layer, the time goes into moving what is read and written, and
+//! whatever an output element costs beside its products has to be shared by several of them. A thread has [`PIECES`]
+//! pieces of `V` neighbouring columns: of rows of a phase, one below the other, or, where there are few rows, of one
+//! row. All pieces have the same taps, and a weight that was loaded serves all of them.
 //!
-//! What a thread has loaded of the input serves whatever it computes from it. Neighbouring columns share inputs: with dilation 1, a position reaches them through neighbouring kernel elements. So do pieces below each other: what
-//! one of them reads for a row of the kernel, the piece below reads for the next row. So each piece has a *window* of inputs in registers, which moves on to the piece below from one row of the kernel to the next, and only the first
-//! piece loads. Windows begin where vectors of the input do, if rows of it are aligned, and are loaded by vectors then. Neighbouring threads have neighbouring pieces. A piece of four is stored by one instruction wherever
-//! it is aligned; where rows of the output are not, lanes pass columns on to each other, and then store four that are.
+//! What a thread has loaded of the input serves whatever it computes from it. Neighbouring columns share inputs: with
+//! dilation 1, a position reaches them through neighbouring kernel elements. So do pieces below each other: what one of
+//! them reads for a row of the kernel, the piece below reads for the next row. So each piece has a *window* of inputs
+//! in registers, which moves on to the piece below from one row of the kernel to the next, and only the first piece
+//! loads. Windows begin where vectors of the input do, if rows of it are aligned, and are loaded by vectors then.
+//! Neighbouring threads have neighbouring pieces. A piece of four is stored by one instruction wherever it is aligned;
+//! where rows of the output are not, lanes pass columns on to each other, and then store four that are.
 //!
-//! Bitwise repeatable, needs no workspace and takes any geometry; pieces of four columns only with dilation 1 on the last axis. A
-//! position beyond the input is read as zero, so a weight that is infinite or NaN may make NaN of elements close to the border, and
-//! a kernel far larger than the input costs all of its taps.
+//! Bitwise repeatable, needs no workspace and takes any geometry; pieces of four columns only with dilation 1 on the
+//! last axis. A position beyond the input is read as zero, so a weight that is infinite or NaN may make NaN of elements
+//! close to the border, and a kernel far larger than the input costs all of its taps.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -49,13 +55,15 @@ pub struct Pieces {
     pub neighbours_divisor: Divisor,
     /// Output rows from a piece of a thread to its next: a multiple of the stride.
     pub row_step: u64,
-    /// The same along a row: a multiple of the stride, unless no thread has a second piece within the output. One of the two is zero.
+    /// The same along a row: a multiple of the stride, unless no thread has a second piece within the output. One of
+    /// the two is zero.
     pub column_step: u64,
     /// Input rows from a piece to the next: what taps of successive kernel rows are apart.
     pub input_row_step: u64,
     /// The same along a row.
     pub input_column_step: u64,
-    /// Words of a vector of the input: 1, 2 or 4. With more than one, rows of the input consist of whole vectors, and there are at most [`MOST_IN_VECTORS`] entries.
+    /// Words of a vector of the input: 1, 2 or 4. With more than one, rows of the input consist of whole vectors, and
+    /// there are at most [`MOST_IN_VECTORS`] entries.
     pub vector: u64,
     /// So many positions behind the last one that reaches a piece does its window begin: where a vector ends.
     pub lead: u64,
@@ -68,8 +76,8 @@ pub struct Pieces {
 /// Computes the output column by column, for fewer than 2^31 elements.
 ///
 /// # Safety
-/// As [`direct_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and of the pieces
-/// fits in 31 bits.
+/// As [`direct_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and
+/// of the pieces fits in 31 bits.
 #[kernel(launch_bounds(256, 2))]
 pub unsafe fn direct(
     problem: Problem,
@@ -89,9 +97,10 @@ pub unsafe fn direct(
 /// Computes the output column by column, with 64-bit indices.
 ///
 /// # Safety
-/// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
-/// element per output channel; nothing else accesses the output meanwhile. The pieces are of one column and cover the output, each
-/// position once. The grid is one-dimensional and has at least `pieces.threads` threads, in blocks of whole warps.
+/// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or
+/// has an element per output channel; nothing else accesses the output meanwhile. The pieces are of one column and
+/// cover the output, each position once. The grid is one-dimensional and has at least `pieces.threads` threads, in
+/// blocks of whole warps.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn direct_wide(
     problem: Problem,
@@ -111,8 +120,8 @@ pub unsafe fn direct_wide(
 /// Computes the output by four columns, for fewer than 2^31 elements.
 ///
 /// # Safety
-/// As [`direct_quads_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem and of the
-/// pieces fits in 31 bits.
+/// As [`direct_quads_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the
+/// problem and of the pieces fits in 31 bits.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn direct_quads(
     problem: Problem,
@@ -132,7 +141,8 @@ pub unsafe fn direct_quads(
 /// Computes the output by four columns, with 64-bit indices.
 ///
 /// # Safety
-/// As [`direct_wide`], but the pieces are of four columns, or less at the end of a row. The dilation of the last axis is 1.
+/// As [`direct_wide`], but the pieces are of four columns, or less at the end of a row. The dilation of the last axis
+/// is 1.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn direct_quads_wide(
     problem: Problem,
@@ -173,7 +183,8 @@ struct Place<I> {
 struct Reach<I> {
     /// Where the window of the first piece begins.
     input: I,
-    /// The kernel element that leads from there to the piece's last column. If it does not exist, nor do those that lead to other columns, the position does not reach the piece.
+    /// The kernel element that leads from there to the piece's last column. If it does not exist, nor do those that
+    /// lead to other columns, the position does not reach the piece.
     tap: I,
 }
 
@@ -206,7 +217,8 @@ unsafe fn compute<I: Index, const V: usize, const W: usize>(
     // With other strides, registers are worth more than whole vectors.
     let are_shifted = V == 4 && row.output % 4 > 0 && has_same_taps::<V>(row);
     let is_mine = index < I::new(pieces.threads);
-    // Lanes that pass columns on to each other stay together: those beyond the last piece compute the first one, and store nothing.
+    // Lanes that pass columns on to each other stay together: those beyond the last piece compute the first one, and
+    // store nothing.
     if !is_mine && !are_shifted {
         return;
     }
@@ -218,7 +230,8 @@ unsafe fn compute<I: Index, const V: usize, const W: usize>(
     }
     let mut sums = [[value; V]; PIECES];
     let is_aligned = |words: usize| pieces.vector == words as u64 && operands.input.addr().is_multiple_of(4 * words);
-    // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces, unless it only passes columns on; no lane has left then.
+    // SAFETY: the operands are the problem's, the place is within the output, and no other thread has its pieces,
+    // unless it only passes columns on; no lane has left then.
     unsafe {
         if V == 4 && is_aligned(4) {
             sum::<I, V, W, 4>(&mut sums, &place, p, pieces, operands);
@@ -248,7 +261,8 @@ impl<I: Index> Place<I> {
 /// Adds all products to the pieces, with inputs loaded by vectors of `L`.
 ///
 /// # Safety
-/// The operands are the problem's, and the place is within the output. With `L` above 1, the input is aligned to vectors, and `pieces.vector` is `L`.
+/// The operands are the problem's, and the place is within the output. With `L` above 1, the input is aligned to
+/// vectors, and `pieces.vector` is `L`.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
     sums: &mut [[f32; V]; PIECES],
@@ -300,7 +314,8 @@ unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
     }
 }
 
-/// Whether all pieces of `V` columns have the same taps, because strides are parts of pieces: these begin at multiples of `V`.
+/// Whether all pieces of `V` columns have the same taps, because strides are parts of pieces: these begin at multiples
+/// of `V`.
 #[cfg_attr(gpu, inline(always))]
 fn has_same_taps<const V: usize>(axis: &Axis) -> bool {
     let stride = axis.stride as u32;
@@ -442,10 +457,12 @@ impl<I: Index> Slice<'_, I> {
     }
 }
 
-/// Stores those columns of the pieces that are within the output. Where rows `are_shifted`, lanes pass columns on to each other.
+/// Stores those columns of the pieces that are within the output. Where rows `are_shifted`, lanes pass columns on to
+/// each other.
 ///
 /// # Safety
-/// The place is within the output, and its pieces are this thread's alone if `is_mine`, as they are unless rows are shifted. Then all lanes of the warp are here.
+/// The place is within the output, and its pieces are this thread's alone if `is_mine`, as they are unless rows are
+/// shifted. Then all lanes of the warp are here.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<I: Index, const V: usize>(
     sums: &[[f32; V]; PIECES],
@@ -486,8 +503,9 @@ impl Neighbours {
     }
 }
 
-/// Stores those columns of a piece that are left in its row, by one instruction where four are left that are aligned. With neighbours, the columns before the first four that are aligned go to the lane before,
-/// which stores them with its own last ones: a sector of the memory that is written in pieces takes as long as several.
+/// Stores those columns of a piece that are left in its row, by one instruction where four are left that are aligned.
+/// With neighbours, the columns before the first four that are aligned go to the lane before, which stores them with
+/// its own last ones: a sector of the memory that is written in pieces takes as long as several.
 ///
 /// # Safety
 /// As [`store`]. As many columns as are left, from `target` on, are within the output.

@@ -1,5 +1,5 @@
-//! Fill: every output element becomes the bias of its channel, or zero. Kernels that add into the output start from this, and those that
-//! write no more than what has taps.
+//! Fill: every output element becomes the bias of its channel, or zero. Kernels that add into the output start from
+//! this, and those that write no more than what has taps.
 //!
 //! A thread fills four elements, in one piece where the output is aligned to that.
 
@@ -24,8 +24,9 @@ pub unsafe fn fill_bias(problem: Problem, bias: *const f32, output: *mut f32) {
 /// Fills the output with 64-bit indices.
 ///
 /// # Safety
-/// `output` is a device pointer to a tensor of the problem's shape that nothing else accesses meanwhile; `bias` is null or has an
-/// element per output channel. The grid is one-dimensional and has at least a thread for each [`FILLED`] of `problem.outputs`.
+/// `output` is a device pointer to a tensor of the problem's shape that nothing else accesses meanwhile; `bias` is null
+/// or has an element per output channel. The grid is one-dimensional and has at least a thread for each [`FILLED`] of
+/// `problem.outputs`.
 #[kernel]
 pub unsafe fn fill_bias_wide(problem: Problem, bias: *const f32, output: *mut f32) {
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
@@ -45,8 +46,8 @@ unsafe fn fill_some<I: Index>(index: I, p: &Problem, bias: *const f32, output: *
     }
     let positions = [0, 1, 2, 3].map(|next| first.plus(I::new(next)));
     let place = output.wrapping_add(first.offset());
-    // SAFETY: no other thread has these elements; those that are stored are within the output, and `place` is aligned for all of them
-    // together if the output is.
+    // SAFETY: no other thread has these elements; those that are stored are within the output, and `place` is aligned
+    // for all of them together if the output is.
     unsafe {
         if positions[3] < I::new(p.outputs) && output.addr().is_multiple_of(16) {
             mem::store(place.cast(), biases(positions, p, bias));

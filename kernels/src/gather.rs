@@ -1,13 +1,14 @@
 //! Gather: one thread per output element, which sums the taps that reach it.
 //!
-//! The residue of an output coordinate modulo the stride selects a phase, and with it the first tap and its input position; the
-//! others follow in constant steps, so there is no division per tap, and positions that no tap reaches cost nothing. The threads of
-//! a row take its columns phase by phase: neighbours then read neighbouring inputs and the same weight, whatever the stride. The
-//! channels are the inner loop, so that the bookkeeping of a tap is shared by all of them.
+//! The residue of an output coordinate modulo the stride selects a phase, and with it the first tap and its input
+//! position; the others follow in constant steps, so there is no division per tap, and positions that no tap reaches
+//! cost nothing. The threads of a row take its columns phase by phase: neighbours then read neighbouring inputs and the
+//! same weight, whatever the stride. The channels are the inner loop, so that the bookkeeping of a tap is shared by all
+//! of them.
 //!
-//! Bitwise repeatable, needs no workspace and takes any geometry. Every product loads both of its factors, so the speed is that of
-//! the L1 cache: it is the plain kernel that the fast ones are compared with. Of what takes a few microseconds it is the fastest itself, since no
-//! thread has much to wait for.
+//! Bitwise repeatable, needs no workspace and takes any geometry. Every product loads both of its factors, so the speed
+//! is that of the L1 cache: it is the plain kernel that the fast ones are compared with. Of what takes a few
+//! microseconds it is the fastest itself, since no thread has much to wait for.
 
 use cuda_std::{kernel, math, mem, thread};
 
@@ -19,7 +20,8 @@ use crate::{
 /// Computes every output element, for fewer than 2^31 of them.
 ///
 /// # Safety
-/// As [`gather_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem fits in 31 bits.
+/// As [`gather_wide`]; in addition, every tensor has fewer than 2^31 elements, and every coordinate of the problem fits
+/// in 31 bits.
 #[kernel(launch_bounds(256, 3))]
 pub unsafe fn gather(
     problem: Problem,
@@ -37,9 +39,9 @@ pub unsafe fn gather(
 /// Computes every output element with 64-bit indices.
 ///
 /// # Safety
-/// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or has an
-/// element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has at least
-/// `problem.gather_threads` threads.
+/// The pointers are device pointers to tensors of the problem's shapes, and to its table of phases; `bias` is null or
+/// has an element per output channel; nothing else accesses the output meanwhile. The grid is one-dimensional and has
+/// at least `problem.gather_threads` threads.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn gather_wide(
     problem: Problem,
@@ -106,8 +108,8 @@ unsafe fn gather_one<I: Index>(
                 let mut x = first_input.plus(input_row).plus(ix);
                 let mut w = first_weight.plus(kernel_row).plus(kx);
                 for _ in 0..p.in_per_group as u32 {
-                    // SAFETY: `for_each` yields positions within the kernel and within the input, and the steps stay within this
-                    // sample's group.
+                    // SAFETY: `for_each` yields positions within the kernel and within the input, and the steps stay
+                    // within this sample's group.
                     let (x_value, w_value) = unsafe {
                         (mem::load_readonly(input.add(x.offset())), mem::load_readonly(weight.add(w.offset())))
                     };

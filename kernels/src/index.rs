@@ -1,8 +1,8 @@
 //! Index arithmetic in 32 or 64 bits, and division by a number that is known before the launch.
 //!
-//! A GPU has no integer division: the compiler expands one to some twenty (32 bits) or seventy (64 bits) instructions. By a fixed
-//! divisor it is a multiplication and a shift (Granlund and Montgomery, "Division by invariant integers using multiplication",
-//! 1994). The 64-bit indices of very large tensors take the slow way.
+//! A GPU has no integer division: the compiler expands one to some twenty (32 bits) or seventy (64 bits) instructions.
+//! By a fixed divisor it is a multiplication and a shift (Granlund and Montgomery, "Division by invariant integers
+//! using multiplication", 1994). The 64-bit indices of very large tensors take the slow way.
 
 use bytemuck::{Pod, Zeroable};
 use cuda_std::{hint, math};
@@ -23,8 +23,8 @@ impl Divisor {
         match u32::try_from(value) {
             Ok(narrow) if narrow <= 1 << 31 => {
                 let shift = narrow.next_power_of_two().trailing_zeros();
-                // 2^32 * (2^shift - value) / value + 1: the reciprocal's bits below 2^32, rounded up. It is below 2^32 because
-                // 2^shift < 2 * value.
+                // 2^32 * (2^shift - value) / value + 1: the reciprocal's bits below 2^32, rounded up. It is below 2^32
+                // because 2^shift < 2 * value.
                 let multiplier = (((1u64 << shift) - value) << 32) / value + 1;
                 Self { value, multiplier: multiplier as u32, shift }
             }
@@ -40,8 +40,8 @@ impl Divisor {
     }
 }
 
-/// An unsigned integer that counts elements of a tensor. Sums and differences wrap, so that a position before the first one
-/// compares as larger than any extent.
+/// An unsigned integer that counts elements of a tensor. Sums and differences wrap, so that a position before the first
+/// one compares as larger than any extent.
 pub trait Index: Copy + PartialOrd {
     /// The low bits of `value`.
     fn new(value: u64) -> Self;

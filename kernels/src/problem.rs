@@ -1,8 +1,9 @@
-//! The geometry of one transposed convolution as the kernels see it: three spatial axes, counts and strides in elements.
+//! The geometry of one transposed convolution as the kernels see it: three spatial axes, counts and strides in
+//! elements.
 //!
-//! A problem with fewer axes has leading axes of extent 1. Quantities are stored in 64 bits; a kernel with 32-bit indices reads the
-//! low halves. Arrays are indexed by constants only: a by-value parameter that is indexed at run time would be copied to local
-//! memory.
+//! A problem with fewer axes has leading axes of extent 1. Quantities are stored in 64 bits; a kernel with 32-bit
+//! indices reads the low halves. Arrays are indexed by constants only: a by-value parameter that is indexed at run time
+//! would be copied to local memory.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -10,8 +11,8 @@ use cuda_std::mem;
 
 use crate::index::{Divisor, Index};
 
-/// The output positions `r, r + stride, ...` of an axis (`r` being the index of the phase in its table), and the taps that reach
-/// them: number `t < taps` is kernel index `first_tap + t * tap_step`, read at input position
+/// The output positions `r, r + stride, ...` of an axis (`r` being the index of the phase in its table), and the taps
+/// that reach them: number `t < taps` is kernel index `first_tap + t * tap_step`, read at input position
 /// `first_input + q - t * input_step` for the `q`-th position of the phase.
 ///
 /// The device loads an entry as four words at once, hence the alignment.
@@ -94,7 +95,8 @@ pub struct Problem {
     pub taps: u64,
     /// Number of output elements.
     pub outputs: u64,
-    /// Threads that `gather` needs for one output row, as a divisor: number of phases times positions of the longest one.
+    /// Threads that `gather` needs for one output row, as a divisor: number of phases times positions of the longest
+    /// one.
     pub row_threads_divisor: Divisor,
     /// Threads that `gather` needs.
     pub gather_threads: u64,
@@ -172,8 +174,9 @@ impl Axis {
         bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) })
     }
 
-    /// Phase `r` of an axis without a stride or without a dilation: its first kernel element is what remains of `r + pad_begin`, divided by the stride. Where all phases have equally many taps, a kernel that
-    /// is compiled for its layer sees that number.
+    /// Phase `r` of an axis without a stride or without a dilation: its first kernel element is what remains of
+    /// `r + pad_begin`, divided by the stride. Where all phases have equally many taps, a kernel that is compiled for
+    /// its layer sees that number.
     #[cfg_attr(gpu, inline(always))]
     fn computed_phase(&self, r: u32) -> Phase {
         if self.stride == 1 {
@@ -189,9 +192,9 @@ impl Axis {
         Phase { taps, first_tap, first_input: self.pad_strides + i64::from(is_beyond) }
     }
 
-    /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions fall from tap
-    /// to tap, so those before and behind it are the first and the last ones: cutting them off saves the loop a check per tap, and
-    /// a kernel that is far larger than the input all the taps that reach nothing.
+    /// Of `count` taps, of which the first reads input position `input`, those that read within the input. Positions
+    /// fall from tap to tap, so those before and behind it are the first and the last ones: cutting them off saves the
+    /// loop a check per tap, and a kernel that is far larger than the input all the taps that reach nothing.
     #[cfg_attr(gpu, inline(always))]
     fn within_input<I: Index>(&self, count: I, tap: I, input: I) -> Taps<I> {
         let (tap_step, input_step) = (I::new(self.tap_step), I::new(self.input_step));

@@ -1,10 +1,11 @@
 //! Scatter: one thread per input position and output channel, which adds its products into the output.
 //!
-//! For each tap, a thread sums over the input channels of its group in a register and adds the sum to the output element that the
-//! tap reaches, by an atomic addition. The output must hold the bias beforehand (`fill_bias`).
+//! For each tap, a thread sums over the input channels of its group in a register and adds the sum to the output
+//! element that the tap reaches, by an atomic addition. The output must hold the bias beforehand (`fill_bias`).
 //!
-//! **Not bitwise repeatable**: the additions to one element happen in no fixed order. It does no work for output positions that
-//! nothing reaches, so it suits an input that is far smaller than its output; everywhere else `gather` is faster. Any geometry.
+//! **Not bitwise repeatable**: the additions to one element happen in no fixed order. It does no work for output
+//! positions that nothing reaches, so it suits an input that is far smaller than its output; everywhere else `gather`
+//! is faster. Any geometry.
 
 use cuda_std::{atomic, kernel, math, mem, thread};
 
@@ -13,8 +14,8 @@ use crate::{index::Index, problem::Problem};
 /// Adds all products into the output, for tensors of fewer than 2^31 elements.
 ///
 /// # Safety
-/// As [`scatter_wide`]; in addition, every tensor has fewer than 2^31 elements, so has the product of input positions and output
-/// channels, and every coordinate of the problem fits in 31 bits.
+/// As [`scatter_wide`]; in addition, every tensor has fewer than 2^31 elements, so has the product of input positions
+/// and output channels, and every coordinate of the problem fits in 31 bits.
 #[kernel(launch_bounds(256, 4))]
 pub unsafe fn scatter(problem: Problem, threads: u64, input: *const f32, weight: *const f32, output: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
@@ -25,8 +26,9 @@ pub unsafe fn scatter(problem: Problem, threads: u64, input: *const f32, weight:
 /// Adds all products into the output with 64-bit indices.
 ///
 /// # Safety
-/// The pointers are device pointers to tensors of the problem's shapes; nothing but this launch accesses the output meanwhile.
-/// `threads` is samples times output channels times input positions, and the one-dimensional grid has at least as many threads.
+/// The pointers are device pointers to tensors of the problem's shapes; nothing but this launch accesses the output
+/// meanwhile. `threads` is samples times output channels times input positions, and the one-dimensional grid has at
+/// least as many threads.
 #[kernel(launch_bounds(256, 1))]
 pub unsafe fn scatter_wide(problem: Problem, threads: u64, input: *const f32, weight: *const f32, output: *mut f32) {
     let block = thread::block_idx_x() as u64 * thread::block_dim_x() as u64;
@@ -98,7 +100,8 @@ unsafe fn scatter_one<I: Index>(
     });
 }
 
-/// Calls `body` for every tap of an axis in order, with the output position that it reaches from input position `i`, if any.
+/// Calls `body` for every tap of an axis in order, with the output position that it reaches from input position `i`, if
+/// any.
 #[cfg_attr(gpu, inline(always))]
 fn for_each_reached<I: Index>(axis: &crate::problem::Axis, i: I, mut body: impl FnMut(Option<I>)) {
     let mut o = i.times(I::new(axis.stride)).minus(I::from_signed(axis.pad_begin));

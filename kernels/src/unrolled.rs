@@ -1,7 +1,8 @@
 //! Loops with a constant index, for registers, which have names and no addresses.
 
-/// Runs a block for each index below a constant; in it, the index is a constant as well. The constant is at most so many: the block is there
-/// that many times, and in a loop within a loop as often as their product, all of which the compiler has to read.
+/// Runs a block for each index below a constant; in it, the index is a constant as well. The constant is at most so
+/// many: the block is there that many times, and in a loop within a loop as often as their product, all of which the
+/// compiler has to read.
 macro_rules! unrolled {
     ($index:ident in 0..$count:expr, at most 2 => $body:block) => {
         unrolled!(@ $index, $count, $body, 0 1)

@@ -78,7 +78,8 @@ fn a_weight_that_is_too_short_is_caught() {
     case.weight.pop();
     let fault = Device::new(&case).gather("gather", |launch| launch).unwrap_err();
     assert_eq!(fault.kernel, "gather");
-    // The last weight first matters to the output at row 1, column 1, which is the row's third: even columns come first.
+    // The last weight first matters to the output at row 1, column 1, which is the row's third: even columns come
+    // first.
     let thread = fault.thread.unwrap();
     assert_eq!((thread.block.x, thread.thread.x), (0, 6));
     let FaultKind::OutOfBounds { access: Access::ReadOnlyLoad, bytes: 4, near: Some((place, 32)), .. } = &fault.kind

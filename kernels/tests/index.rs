@@ -1,4 +1,5 @@
-//! Indices of either width: division by multiplication, and arithmetic beyond what 32 bits hold, where no tensor of a test is that large.
+//! Indices of either width: division by multiplication, and arithmetic beyond what 32 bits hold, where no tensor of a
+//! test is that large.
 
 use conv_transpose_kernels::{Divisor, Index};
 use proptest::prelude::*;

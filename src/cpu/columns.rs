@@ -1,12 +1,13 @@
 //! Matrix product into columns, which are then added into the output.
 //!
-//! The weight as it lies is a matrix with a row per input channel and a column per output channel and kernel element; its
-//! product with the input has, for each input position, the column of values that this position adds to the output. No product
-//! is in vain, whatever stride, dilation and extents are, and vectors run along the weight's rows, so that they are full even
-//! for a single input position. That makes it the algorithm for the problems that [`direct`](super::direct) is not for.
+//! The weight as it lies is a matrix with a row per input channel and a column per output channel and kernel element;
+//! its product with the input has, for each input position, the column of values that this position adds to the output.
+//! No product is in vain, whatever stride, dilation and extents are, and vectors run along the weight's rows, so that
+//! they are full even for a single input position. That makes it the algorithm for the problems that
+//! [`direct`](super::direct) is not for.
 //!
-//! Results do not depend on the number of threads: a task has some output channels of some samples to itself, and adds to
-//! an element by input position, then by kernel element.
+//! Results do not depend on the number of threads: a task has some output channels of some samples to itself, and adds
+//! to an element by input position, then by kernel element.
 //!
 //! Limit: every product's sum over the input channels is added to memory on its own, which costs more than the product
 //! itself if there are few input channels.
@@ -30,7 +31,8 @@ const POSITIONS: usize = 96;
 const CHANNELS: usize = 128;
 /// Columns of one task that are aimed at.
 const COLUMNS_PER_TASK: usize = 1024;
-/// What a product costs, and what adding one element to the output costs, in products of the direct algorithm: as measured.
+/// What a product costs, and what adding one element to the output costs, in products of the direct algorithm: as
+/// measured.
 const COST_OF_PRODUCT: f64 = 1.5;
 const COST_OF_ADDING: f64 = 50.0;
 

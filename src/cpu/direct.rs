@@ -1,15 +1,16 @@
 //! Direct convolution by phase.
 //!
-//! Every phase of the output is a dense convolution of its own, without a single multiplication by the zeros that a stride
-//! would insert. A task computes one tile (see [`grid`](super::grid)) of all phases, for some output channels of a group: it copies
-//! the window of the input that the tile reads, lets the micro-kernel compute line after line of each phase, and interleaves the
-//! phases of the last axis while storing. Windows and results stay in the second-level cache.
+//! Every phase of the output is a dense convolution of its own, without a single multiplication by the zeros that a
+//! stride would insert. A task computes one tile (see [`grid`](super::grid)) of all phases, for some output channels of
+//! a group: it copies the window of the input that the tile reads, lets the micro-kernel compute line after line of
+//! each phase, and interleaves the phases of the last axis while storing. Windows and results stay in the second-level
+//! cache.
 //!
 //! Results do not depend on the number of threads: the cut into tasks follows from the problem alone, and the sum for
 //! an output element is always over blocks of input channels, then taps, then channels.
 //!
-//! Limit: it is not for problems that have many more phases than taps, or whose kernels reach far beyond a small input; see
-//! [`columns`](super::columns).
+//! Limit: it is not for problems that have many more phases than taps, or whose kernels reach far beyond a small input;
+//! see [`columns`](super::columns).
 
 use std::ops::Range;
 
@@ -29,8 +30,8 @@ use crate::{Axis, Phase, Problem};
 const ENOUGH_TASKS: usize = 64;
 /// Fewest output channels that are worth the copy of a window.
 const FEWEST_CHANNELS: usize = 16;
-/// Most phases, taps and output channels of a group, for each of which there are tables, and most elements of a window, that
-/// this algorithm is used for.
+/// Most phases, taps and output channels of a group, for each of which there are tables, and most elements of a window,
+/// that this algorithm is used for.
 const MOST_PHASES: usize = 4096;
 const MOST_TAPS: usize = 1 << 20;
 const MOST_CHANNELS: usize = 1 << 20;
@@ -66,7 +67,8 @@ struct Operands<'a> {
     weave: Weave,
 }
 
-/// What is computed between two stores: some rows, output channels and phases of the last axis, in one phase of the others.
+/// What is computed between two stores: some rows, output channels and phases of the last axis, in one phase of the
+/// others.
 struct Band {
     /// Rows of the tile, a whole number of lines of them.
     rows: Range<usize>,
@@ -288,9 +290,9 @@ impl Direct {
             result_pitch: self.result_pitch(),
             start: if in_block.start == 0 { Start::Values(bias) } else { Start::Results },
         };
-        // SAFETY: the coefficients are those of all taps, steps and rows. A position of the tile and a tap's distance add up to a
-        // place in a channel's window, behind which a channel has room for one more vector. The result rows hold a line
-        // in whole vectors.
+        // SAFETY: the coefficients are those of all taps, steps and rows. A position of the tile and a tap's distance
+        // add up to a place in a channel's window, behind which a channel has room for one more vector. The result rows
+        // hold a line in whole vectors.
         unsafe { self.kernels.run(out_block.len(), &block, place.vectors) };
     }
 
@@ -329,8 +331,8 @@ impl Direct {
                         pitch: self.phase_pitch(),
                         counts,
                     };
-                    // SAFETY: tasks differ in their tile, their group or their channels, so that their positions differ;
-                    // the elements from the first to the last position of a row's tile are all the tile's.
+                    // SAFETY: tasks differ in their tile, their group or their channels, so that their positions
+                    // differ; the elements from the first to the last position of a row's tile are all the tile's.
                     let row = unsafe { operands.output.piece(start, len) };
                     operands.weave.store(&woven, row, ax.stride);
                 }
@@ -354,7 +356,8 @@ fn coordinates(row: usize, extent: &[usize; 4]) -> [usize; 3] {
     [plane / extent[1], plane % extent[1], row % extent[2]]
 }
 
-/// For all phases, one after the other: the kernel index and the distance in the window of each tap, and where phases begin.
+/// For all phases, one after the other: the kernel index and the distance in the window of each tap, and where phases
+/// begin.
 fn taps(problem: &Problem<3>, grid: &Grid) -> (Vec<usize>, Vec<usize>, Vec<usize>) {
     let [z, y, x] = [0, 1, 2].map(|a| axis_taps(&problem.axes()[a], &grid.axes[a + 1]));
     let [_, ky, kx] = problem.axes().map(|axis| axis.kernel);

@@ -1,13 +1,13 @@
 //! Tiles: which part of the output one task computes, and the window of the input that it reads.
 //!
-//! Positions are counted per phase: tile and window have four axes, the batch and three spatial ones, and position `q` of every
-//! phase of an axis lies in the same tile. A tile's window is copied with zeros for what lies outside of the input. After
-//! that a tap is nothing but a fixed distance from a position's place in the window, for all axes at once: positions of many
-//! rows, planes and samples form one line, which keeps the vectors full however short a row is. What such a line computes
-//! between the rows is thrown away.
+//! Positions are counted per phase: tile and window have four axes, the batch and three spatial ones, and position `q`
+//! of every phase of an axis lies in the same tile. A tile's window is copied with zeros for what lies outside of the
+//! input. After that a tap is nothing but a fixed distance from a position's place in the window, for all axes at once:
+//! positions of many rows, planes and samples form one line, which keeps the vectors full however short a row is. What
+//! such a line computes between the rows is thrown away.
 //!
-//! Limit: this multiplies zeros wherever kernels reach beyond the input. [`Grid::positions_computed`] tells how many positions are
-//! computed, so that a caller can choose another algorithm where most of them are in vain.
+//! Limit: this multiplies zeros wherever kernels reach beyond the input. [`Grid::positions_computed`] tells how many
+//! positions are computed, so that a caller can choose another algorithm where most of them are in vain.
 
 use crate::{Axis, Phase, Problem};
 
@@ -90,7 +90,8 @@ pub(super) struct Grid {
     pub axes: [GridAxis; 4],
     /// Distance between the channels of a window.
     pub channel_pitch: usize,
-    /// How many of the axes a line runs through: 0 for a row of positions, 1 for a plane, 2 for a volume, 3 for all samples.
+    /// How many of the axes a line runs through: 0 for a row of positions, 1 for a plane, 2 for a volume, 3 for all
+    /// samples.
     pub line_axes: usize,
     /// Longest line, in whole vectors.
     pub line_elements: usize,
@@ -175,8 +176,8 @@ impl Grid {
     }
 }
 
-/// Room for one channel's window and for the last vector's reads beyond it: an odd number of cache lines, since channels
-/// at multiples of a page would fall into the same few places of the first-level cache.
+/// Room for one channel's window and for the last vector's reads beyond it: an odd number of cache lines, since
+/// channels at multiples of a page would fall into the same few places of the first-level cache.
 fn channel_pitch(axes: &[GridAxis; 4], lanes: usize) -> usize {
     const CACHE_LINE: usize = 16;
     let reach = |axis: &GridAxis| (axis.window() - 1).saturating_mul(axis.pitch);

@@ -1,14 +1,16 @@
 //! The inner loop: sums of products, held in registers.
 //!
-//! A *block* is up to [`MAX_ROWS`] rows of consecutive results. Row `m` at position `p` sums, over taps `t` and steps `k`,
-//! `coefficient[t][k][m] * line[t][k][p]`. Coefficients are packed in the order in which they are used and are broadcast; lines
-//! are read as they lie, as vectors of consecutive positions. In the direct algorithm rows are output channels, coefficients
-//! weights and lines rows of the input; in the column algorithm rows are input positions and lines rows of the weight.
+//! A *block* is up to [`MAX_ROWS`] rows of consecutive results. Row `m` at position `p` sums, over taps `t` and steps
+//! `k`, `coefficient[t][k][m] * line[t][k][p]`. Coefficients are packed in the order in which they are used and are
+//! broadcast; lines are read as they lie, as vectors of consecutive positions. In the direct algorithm rows are output
+//! channels, coefficients weights and lines rows of the input; in the column algorithm rows are input positions and
+//! lines rows of the weight.
 //!
-//! Six rows by two vectors are what the sixteen registers of AVX2 take: twelve sums, which hide the latency of the fused
-//! multiply-add, two line vectors, and two to spare for coefficients (with none to spare, as in four rows by three vectors,
-//! the compiler moves sums to memory and back at half the speed). Eight loads serve twelve multiply-adds. With fewer rows there are
-//! more vectors. AVX-512 would hold more; the same blocks keep its two units busy as well. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
+//! Six rows by two vectors are what the sixteen registers of AVX2 take: twelve sums, which hide the latency of the
+//! fused multiply-add, two line vectors, and two to spare for coefficients (with none to spare, as in four rows by
+//! three vectors, the compiler moves sums to memory and back at half the speed). Eight loads serve twelve
+//! multiply-adds. With fewer rows there are more vectors. AVX-512 would hold more; the same blocks keep its two units
+//! busy as well. Sums are in the order of the taps, then of the steps, however positions are split into blocks.
 
 #[cfg(target_arch = "x86_64")]
 use super::vector::{Avx2, Avx512};
@@ -50,8 +52,8 @@ pub(super) struct Block<'a> {
 /// Computes that many vectors of consecutive positions of a block.
 ///
 /// # Safety
-/// The processor must have the kernel's instruction set. All elements that the block names must be readable, and its results
-/// writable, for `vectors` whole vectors of positions.
+/// The processor must have the kernel's instruction set. All elements that the block names must be readable, and its
+/// results writable, for `vectors` whole vectors of positions.
 type Kernel = unsafe fn(&Block<'_>, usize);
 
 /// The micro-kernels of one instruction set.
@@ -101,7 +103,8 @@ impl Kernels {
     /// Computes `vectors` vectors of consecutive positions of a block of `rows` rows.
     ///
     /// # Safety
-    /// All elements that the block names must be readable, and its results writable, for `vectors` whole vectors of positions.
+    /// All elements that the block names must be readable, and its results writable, for `vectors` whole vectors of
+    /// positions.
     pub unsafe fn run(&self, rows: usize, block: &Block<'_>, vectors: usize) {
         // SAFETY: the instruction set was detected; the rest is the caller's promise.
         unsafe { self.by_rows[rows - 1](block, vectors) }
@@ -154,7 +157,8 @@ unsafe fn positions<V: Vector, const ROWS: usize>(block: &Block<'_>, vectors: us
     let mut done = 0;
     while done < vectors {
         let now = full.min(vectors - done);
-        // SAFETY: `done + now <= vectors`, so the promise for the whole covers each part. No match arm beyond `full` is reached.
+        // SAFETY: `done + now <= vectors`, so the promise for the whole covers each part. No match arm beyond `full` is
+        // reached.
         unsafe {
             let part = Block {
                 lines: block.lines.add(done * V::LANES),
@@ -181,8 +185,8 @@ unsafe fn positions<V: Vector, const ROWS: usize>(block: &Block<'_>, vectors: us
 /// As for [`Kernels::run`] with `VECTORS` vectors, and `V`'s instruction set must be there.
 #[inline(always)]
 unsafe fn register_block<V: Vector, const ROWS: usize, const VECTORS: usize>(block: &Block<'_>) {
-    // SAFETY: every address lies within what the caller promises: `ROWS` coefficients per step, `VECTORS` vectors per line and
-    // result row.
+    // SAFETY: every address lies within what the caller promises: `ROWS` coefficients per step, `VECTORS` vectors per
+    // line and result row.
     unsafe {
         let mut sums = [[V::splat(0.0); VECTORS]; ROWS];
         for (m, row) in sums.iter_mut().enumerate() {

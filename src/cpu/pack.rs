@@ -1,8 +1,8 @@
 //! The weights in the order in which the direct algorithm uses them.
 //!
-//! `[group][block of input channels][block of output channels][phase][tap][input channel][output channel]`: what one call of the
-//! micro-kernel reads lies in one piece, and each weight is read from where the caller has it in pieces as long as a kernel.
-//! It takes as much memory as the weights of all phases, no more than the weights themselves.
+//! `[group][block of input channels][block of output channels][phase][tap][input channel][output channel]`: what one
+//! call of the micro-kernel reads lies in one piece, and each weight is read from where the caller has it in pieces as
+//! long as a kernel. It takes as much memory as the weights of all phases, no more than the weights themselves.
 
 use std::ops::Range;
 

@@ -5,13 +5,14 @@ use crate::{ConvTranspose, Element, Error, Problem, Shape, Tensor};
 
 /// A transposed convolution of known shapes on the CPU.
 ///
-/// Work is spread over the threads of the current rayon pool: the global one, or the one whose `install` the call is made in.
-/// Results are bitwise repeatable on one kind of processor, whatever the number of threads. Sums are in `f32`: an element's error
-/// is at most `f32::EPSILON * (products + 2)` times the sum of the magnitudes of its products and its bias, where `products` is
-/// the input channels of a group times the elements of a kernel; in practice it is far smaller.
+/// Work is spread over the threads of the current rayon pool: the global one, or the one whose `install` the call is
+/// made in. Results are bitwise repeatable on one kind of processor, whatever the number of threads. Sums are in `f32`:
+/// an element's error is at most `f32::EPSILON * (products + 2)` times the sum of the magnitudes of its products and
+/// its bias, where `products` is the input channels of a group times the elements of a kernel; in practice it is far
+/// smaller.
 ///
-/// A weight that is infinite or NaN may make NaN of elements close to the border that no finite weight would: the algorithms
-/// multiply it by the zeros around the input.
+/// A weight that is infinite or NaN may make NaN of elements close to the border that no finite weight would: the
+/// algorithms multiply it by the zeros around the input.
 ///
 /// ```
 /// use conv_transpose::{ConvTranspose2d, Shape, Tensor, cpu};
@@ -54,15 +55,15 @@ impl<const D: usize> Plan<D> {
         self.problem.output_shape()
     }
 
-    /// The algorithm in use: `direct`, by phase on blocks of the input, or `columns`, a matrix product whose results are added into the
-    /// output, for tiny inputs and kernels that reach far.
+    /// The algorithm in use: `direct`, by phase on blocks of the input, or `columns`, a matrix product whose results
+    /// are added into the output, for tiny inputs and kernels that reach far.
     pub fn algorithm(&self) -> &'static str {
         self.algorithm.name()
     }
 
-    /// Bytes that [`forward`](Self::forward) allocates on the current rayon pool, and frees again: the packed weights, no more
-    /// than the weights themselves, and a few hundred KiB for each thread (more only with thousands of input channels per
-    /// group or with kernels that reach far, and never above 40 MiB).
+    /// Bytes that [`forward`](Self::forward) allocates on the current rayon pool, and frees again: the packed weights,
+    /// no more than the weights themselves, and a few hundred KiB for each thread (more only with thousands of input
+    /// channels per group or with kernels that reach far, and never above 40 MiB).
     pub fn workspace_bytes(&self) -> usize {
         let (shared, per_thread) = self.algorithm.workspace_elements();
         size_of::<f32>() * (shared + per_thread * rayon::current_num_threads())
@@ -73,8 +74,8 @@ impl<const D: usize> Plan<D> {
     /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel.
     ///
     /// # Errors
-    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that
-    /// does not fit the plan; the output is then untouched.
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
+    /// argument that does not fit the plan; the output is then untouched.
     pub fn forward<T: Element>(
         &self,
         input: &Tensor<T, D>,

@@ -1,7 +1,7 @@
 //! The SIMD vectors that the micro-kernel is written in: one trait, one type per instruction set.
 //!
-//! Every method is `inline(always)`, so that it is compiled with the instruction set of the function that it ends up in, which
-//! names it in its `target_feature` attribute.
+//! Every method is `inline(always)`, so that it is compiled with the instruction set of the function that it ends up
+//! in, which names it in its `target_feature` attribute.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

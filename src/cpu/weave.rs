@@ -1,9 +1,9 @@
 //! Interleaves the phases of the last axis into a row of output.
 //!
-//! Output positions `q * stride + r` come from position `q` of phase `r`. All phases of a row are at hand when it is stored, so
-//! each cache line of the output is written once and whole. An output too large for the caches is written past them, which
-//! saves reading every line of it before it is overwritten. Only whole cache lines of long rows are: a line that is written
-//! half past the caches and half through them costs more than all that is saved.
+//! Output positions `q * stride + r` come from position `q` of phase `r`. All phases of a row are at hand when it is
+//! stored, so each cache line of the output is written once and whole. An output too large for the caches is written
+//! past them, which saves reading every line of it before it is overwritten. Only whole cache lines of long rows are: a
+//! line that is written half past the caches and half through them costs more than all that is saved.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;

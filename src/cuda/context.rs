@@ -50,8 +50,8 @@ impl Drop for Entered {
     fn drop(&mut self) {
         if self.pushed {
             let mut popped = ptr::null_mut();
-            // SAFETY: undoes the push of `enter`. An error here is the sticky error of an earlier launch, which the next call
-            // reports.
+            // SAFETY: undoes the push of `enter`. An error here is the sticky error of an earlier launch, which the
+            // next call reports.
             let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
         }
     }

@@ -24,9 +24,10 @@ use crate::{Element, Error, Shape, Tensor};
 
 /// A GPU that can run the kernels. Cheap to clone; may be shared between threads.
 ///
-/// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as long as the
-/// device and its clones, or as the plans that they were compiled for ([`Options::specialised`]); no kernel is loaded twice. For compute capability 9.0 the library has machine code, which a driver of CUDA 13
-/// loads without compiling anything, all kernels in a few milliseconds.
+/// A plan that is made with it loads the kernels that it needs, which the driver compiles then. They stay loaded as
+/// long as the device and its clones, or as the plans that they were compiled for ([`Options::specialised`]); no kernel
+/// is loaded twice. For compute capability 9.0 the library has machine code, which a driver of CUDA 13 loads without
+/// compiling anything, all kernels in a few milliseconds.
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -58,7 +59,8 @@ impl Drop for Inner {
 impl Device {
     /// The GPU of that ordinal, in its primary context: the one that the CUDA runtime, PyTorch and cudarc use too.
     ///
-    /// If the calling thread had no context, this one becomes current, so that `cust` streams and buffers can be made right away.
+    /// If the calling thread had no context, this one becomes current, so that `cust` streams and buffers can be made
+    /// right away.
     ///
     /// # Errors
     /// [`CudaError::NoDriver`], [`CudaError::NoDevice`], [`CudaError::DeviceTooOld`], [`CudaError::PtxRefused`], or
@@ -67,18 +69,20 @@ impl Device {
         Self::in_context(primary_context(ordinal)?, embedded::newest)
     }
 
-    /// As [`new`](Self::new), with the kernels for an older architecture than the newest that the GPU runs: for tests of them and for
-    /// comparisons. `"sm_80"` is what compute capability 8.0 takes, and every later one that has no kernels of its own.
+    /// As [`new`](Self::new), with the kernels for an older architecture than the newest that the GPU runs: for tests
+    /// of them and for comparisons. `"sm_80"` is what compute capability 8.0 takes, and every later one that has no
+    /// kernels of its own.
     ///
     /// # Errors
-    /// As [`new`](Self::new); [`CudaError::NoSuchArchitecture`] or [`CudaError::WrongArchitecture`] if there are no such kernels, or
-    /// the GPU cannot run them.
+    /// As [`new`](Self::new); [`CudaError::NoSuchArchitecture`] or [`CudaError::WrongArchitecture`] if there are no
+    /// such kernels, or the GPU cannot run them.
     pub fn with_architecture(ordinal: u32, architecture: &str) -> Result<Self, CudaError> {
         let named = |name: &str, capability| embedded::named(architecture, name, capability);
         Self::in_context(primary_context(ordinal)?, named)
     }
 
-    /// The GPU of the context that is current on this thread: for a program that has made its own, with `cust` or otherwise.
+    /// The GPU of the context that is current on this thread: for a program that has made its own, with `cust` or
+    /// otherwise.
     ///
     /// # Errors
     /// [`CudaError::NoContext`] if there is none; otherwise as [`Device::new`].
@@ -145,7 +149,8 @@ impl Device {
         self.inner.capability
     }
 
-    /// The architecture whose kernels run, such as `sm_80`: the newest that this GPU runs, unless another was asked for.
+    /// The architecture whose kernels run, such as `sm_80`: the newest that this GPU runs, unless another was asked
+    /// for.
     pub fn architecture(&self) -> &'static str {
         self.inner.modules.architecture()
     }
@@ -160,7 +165,8 @@ impl Device {
         self.inner.shared_memory_per_block
     }
 
-    /// Makes the device's context current on this thread, which `cust` needs for streams, events and buffers of its own.
+    /// Makes the device's context current on this thread, which `cust` needs for streams, events and buffers of its
+    /// own.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver refuses.
@@ -201,8 +207,8 @@ impl Device {
 
     /// A copy of a slice in device memory, such as a bias. Returns when the copy is done.
     ///
-    /// The buffer is `cust`'s, which frees it in the context that is current where it is dropped. Drop it on a thread whose current
-    /// context is the device's; see [`make_current`](Self::make_current).
+    /// The buffer is `cust`'s, which frees it in the context that is current where it is dropped. Drop it on a thread
+    /// whose current context is the device's; see [`make_current`](Self::make_current).
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
@@ -243,12 +249,13 @@ impl Device {
         Ok(context == self.inner.context.raw())
     }
 
-    /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for them later. The driver
-    /// compiles a kernel when it is first loaded, unless it has taken machine code, and keeps the result in a cache on disk unless it is
-    /// told not to. What it compiles for one plan alone is not among them: see [`Options::specialised`].
+    /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for
+    /// them later. The driver compiles a kernel when it is first loaded, unless it has taken machine code, and keeps
+    /// the result in a cache on disk unless it is told not to. What it compiles for one plan alone is not among them:
+    /// see [`Options::specialised`].
     ///
-    /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose. The kernels for
-    /// tensors of 2^31 elements and more are left to the plans that need them.
+    /// With [`Algorithm::Auto`](super::Algorithm::Auto) these are the kernels of all algorithms that `Auto` may choose.
+    /// The kernels for tensors of 2^31 elements and more are left to the plans that need them.
     ///
     /// ```no_run
     /// use conv_transpose::{Precision, cuda::{CudaError, Device, Options}};

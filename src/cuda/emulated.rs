@@ -1,4 +1,5 @@
-//! A plan whose kernels run on the emulator: the same choice, parameters and launches as on a GPU, carried out on the CPU.
+//! A plan whose kernels run on the emulator: the same choice, parameters and launches as on a GPU, carried out on the
+//! CPU.
 
 use conv_transpose_kernels::{
     self as kernels,
@@ -20,8 +21,8 @@ use crate::{ConvTranspose, Error, Problem, Shape, Tensor};
 
 /// As [`Plan`](super::Plan), on the emulator instead of a GPU: for tests of the kernels on any machine.
 ///
-/// Every access of the kernels to memory is checked; some 500,000 threads run per second. `cuda_std::emulator` tells what it sees
-/// and what it does not.
+/// Every access of the kernels to memory is checked; some 500,000 threads run per second. `cuda_std::emulator` tells
+/// what it sees and what it does not.
 #[derive(Clone, Debug)]
 pub struct EmulatedPlan<const D: usize> {
     problem: Problem<D>,
@@ -31,8 +32,8 @@ pub struct EmulatedPlan<const D: usize> {
     seed: Option<u64>,
 }
 
-/// The stack of an emulated thread. Kernels that are compiled without optimisation keep everything there that is a register otherwise, and the tile kernels
-/// have a great deal of it. Memory is taken for what is used.
+/// The stack of an emulated thread. Kernels that are compiled without optimisation keep everything there that is a
+/// register otherwise, and the tile kernels have a great deal of it. Memory is taken for what is used.
 const STACK_BYTES: usize = 1 << 20;
 
 impl<const D: usize> EmulatedPlan<D> {
@@ -44,8 +45,9 @@ impl<const D: usize> EmulatedPlan<D> {
         Self::new_on(Target::EMULATED, layer, input, options)
     }
 
-    /// As [`new`](Self::new), with the kernels for an older architecture, as [`Device::with_architecture`](super::Device::with_architecture):
-    /// `"sm_70"` stands for a T4, any other for an H200.
+    /// As [`new`](Self::new), with the kernels for an older architecture, as
+    /// [`Device::with_architecture`](super::Device::with_architecture): `"sm_70"` stands for a T4, any other for an
+    /// H200.
     ///
     /// # Errors
     /// As [`new`](Self::new); [`CudaError::NoSuchArchitecture`] if there are no such kernels.
@@ -58,7 +60,8 @@ impl<const D: usize> EmulatedPlan<D> {
         Self::new_on(target(architecture)?, layer, input, options)
     }
 
-    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
+    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new)
+    /// makes.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -144,9 +147,9 @@ impl<const D: usize> EmulatedPlan<D> {
     /// Computes the output. It starts out unwritten, and an element that no kernel writes is an error.
     ///
     /// # Errors
-    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that
-    /// does not fit the plan; [`Error::Emulator`] for whatever a kernel did wrong; [`Error::Unwritten`] for an output element that
-    /// none of them wrote.
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
+    /// argument that does not fit the plan; [`Error::Emulator`] for whatever a kernel did wrong; [`Error::Unwritten`]
+    /// for an output element that none of them wrote.
     pub fn forward(
         &self,
         input: &Tensor<f32, D>,
@@ -191,8 +194,8 @@ impl<const D: usize> EmulatedPlan<D> {
             if let Some(seed) = self.seed {
                 emulated = emulated.seed(seed);
             }
-            // SAFETY: a recipe names the arguments of its kernels, which a test compares with their parameters; all accesses to
-            // memory go through the emulator, which checks them.
+            // SAFETY: a recipe names the arguments of its kernels, which a test compares with their parameters; all
+            // accesses to memory go through the emulator, which checks them.
             unsafe { emulated.run_entry(memory, kernel, &pointers[..launch.arguments.len()])? };
         }
         Ok(())

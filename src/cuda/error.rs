@@ -141,8 +141,8 @@ pub enum CudaError {
         /// Size of the allocation that failed.
         bytes: usize,
     },
-    /// The driver reports an error: of this call, or of a kernel launched before it. After an error such as an illegal address, a
-    /// context is unusable and every further call reports the same.
+    /// The driver reports an error: of this call, or of a kernel launched before it. After an error such as an illegal
+    /// address, a context is unusable and every further call reports the same.
     #[error("{call}: {status}")]
     Driver {
         /// The driver's function.
@@ -195,7 +195,8 @@ pub enum CudaError {
     /// The packed weight was made by another plan.
     #[error("the packed weight was packed by another plan")]
     ForeignWeight,
-    /// The call uses the plan's workspace, and so cannot become part of a graph. Nothing was enqueued, and the capture goes on.
+    /// The call uses the plan's workspace, and so cannot become part of a graph. Nothing was enqueued, and the capture
+    /// goes on.
     #[error("the stream is being captured: use `forward_packed`, `forward` packs the weight into the plan's workspace")]
     Captured,
     /// The stream belongs to another context than the plan.

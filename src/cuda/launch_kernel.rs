@@ -18,7 +18,8 @@ pub(super) struct LaunchKernel {
 }
 
 impl LaunchKernel {
-    /// Those of some launches, ready for them. What is compiled for their values is waited for with some patience; there is nothing such without.
+    /// Those of some launches, ready for them. What is compiled for their values is waited for with some patience;
+    /// there is nothing such without.
     pub(super) fn all(
         device: &Device,
         launches: &[Launch],

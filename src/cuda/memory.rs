@@ -6,8 +6,8 @@ use cust::memory::{DeviceBuffer, DeviceCopy};
 
 use super::device::Device;
 
-/// A `cust` buffer that keeps its device alive. `cust` alone frees in whatever context is current; on a thread that has none, the
-/// memory would be lost.
+/// A `cust` buffer that keeps its device alive. `cust` alone frees in whatever context is current; on a thread that has
+/// none, the memory would be lost.
 #[derive(Debug)]
 pub(super) struct DeviceMemory<T: DeviceCopy> {
     device: Device,

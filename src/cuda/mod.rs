@@ -27,19 +27,20 @@
 //! | [`Plan::forward_slices`] | `cust` [`DeviceSlice`](cust::memory::DeviceSlice)s, so any `DeviceBuffer` | lengths, device, overlap |
 //! | [`Plan::forward_raw`] | device addresses and a stream handle of any library | nothing: `unsafe` |
 //!
-//! Without a driver or a GPU, [`Device::new`] says so ([`CudaError::NoDriver`], [`CudaError::NoDevice`]); everything else needs a
-//! [`Device`], so this is the only place where a program has to decide what to do without one.
+//! Without a driver or a GPU, [`Device::new`] says so ([`CudaError::NoDriver`], [`CudaError::NoDevice`]); everything
+//! else needs a [`Device`], so this is the only place where a program has to decide what to do without one.
 //!
 //! # Streams and threads
-//! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing and waits for
-//! nothing. Work on other streams has to be ordered with events, as with any kernel. A plan is `Send + Sync`: several threads may
-//! use it at once, on as many streams. Whatever context a calling thread has is current again when a call returns.
+//! `forward` enqueues on the given stream and returns; the output is complete when the stream is. It allocates nothing
+//! and waits for nothing. Work on other streams has to be ordered with events, as with any kernel. A plan is
+//! `Send + Sync`: several threads may use it at once, on as many streams. Whatever context a calling thread has is
+//! current again when a call returns.
 //!
 //! # Time
-//! The driver compiles a kernel when a plan first needs it; [`Device::warm_up`] has it done at a time of the program's choosing. What takes long to compile for a plan
-//! ([`Options::compile_within`]) is compiled while it is in use already; [`Plan::warm_up`] waits for that.
-//! [`Plan::new`] chooses by a model, at once; [`Autotune`] measures, and remembers. CUDA graphs can capture
-//! [`Plan::forward_packed`], and `forward` of a plan that packs no weight.
+//! The driver compiles a kernel when a plan first needs it; [`Device::warm_up`] has it done at a time of the program's
+//! choosing. What takes long to compile for a plan ([`Options::compile_within`]) is compiled while it is in use
+//! already; [`Plan::warm_up`] waits for that. [`Plan::new`] chooses by a model, at once; [`Autotune`] measures, and
+//! remembers. CUDA graphs can capture [`Plan::forward_packed`], and `forward` of a plan that packs no weight.
 
 mod algorithm;
 mod architecture;

@@ -1,7 +1,8 @@
 //! Kernels in a context: each is loaded when it is first asked for, and launched as often as wanted.
 //!
-//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not use. Drivers of CUDA 12 compile several at a time,
-//! and launch others meanwhile. Where there is machine code for the device, and the driver takes it, all kernels are loaded at once, in milliseconds.
+//! To load a kernel is to have the driver compile it, which takes a moment; nobody waits for kernels that he does not
+//! use. Drivers of CUDA 12 compile several at a time, and launch others meanwhile. Where there is machine code for the
+//! device, and the driver takes it, all kernels are loaded at once, in milliseconds.
 
 use std::{
     ffi::{CStr, CString, c_int, c_uint, c_void},
@@ -33,7 +34,8 @@ pub(super) struct Modules {
     ptx: &'static Ptx,
     /// All kernels, if the driver takes their machine code. One that is older than the code does not.
     machine_code: Option<Module>,
-    /// Otherwise one for each kernel of the PTX, in its order. Whoever loads one holds its lock, so that it is loaded once.
+    /// Otherwise one for each kernel of the PTX, in its order. Whoever loads one holds its lock, so that it is loaded
+    /// once.
     loaded: Box<[Mutex<Option<Module>>]>,
 }
 
@@ -70,8 +72,8 @@ unsafe impl Send for Kernel {}
 unsafe impl Sync for Kernel {}
 
 impl Modules {
-    /// The machine code that there is, loaded into the current context; otherwise nothing but one small kernel, to find out whether the
-    /// driver takes this PTX.
+    /// The machine code that there is, loaded into the current context; otherwise nothing but one small kernel, to find
+    /// out whether the driver takes this PTX.
     pub(super) fn new(ptx: &'static Ptx) -> Result<Self, CudaError> {
         Self::with(ptx, ptx.machine_code.and_then(Module::load_machine_code))
     }
@@ -145,8 +147,9 @@ impl Modules {
         }
     }
 
-    /// How many clusters of two, four and eight blocks run at the same time, if each block takes the given shared memory. A cluster lies within a part of the
-    /// device, and parts differ, so there is not always one for so many multiprocessors. The context must be current.
+    /// How many clusters of two, four and eight blocks run at the same time, if each block takes the given shared
+    /// memory. A cluster lies within a part of the device, and parts differ, so there is not always one for so many
+    /// multiprocessors. The context must be current.
     pub(super) fn most_clusters(&self, shared_bytes: u32) -> Result<[u32; 3], CudaError> {
         let probe = self.kernel(PROBE)?;
         probe.allow_shared_bytes(shared_bytes)?;
@@ -259,8 +262,8 @@ fn succeeded(result: CUresult) -> Result<(), CUresult> {
 }
 
 impl Kernel {
-    /// Lets launches give a block up to `bytes` of dynamic shared memory, and no fewer than before: another plan may need them. The
-    /// module's context must be current.
+    /// Lets launches give a block up to `bytes` of dynamic shared memory, and no fewer than before: another plan may
+    /// need them. The module's context must be current.
     pub(super) fn allow_shared_bytes(&self, bytes: u32) -> Result<(), CudaError> {
         // Between reading the limit and raising it, nobody else may raise it higher.
         static RAISING: Mutex<()> = Mutex::new(());
@@ -302,12 +305,13 @@ impl Kernel {
         Ok(value as u32)
     }
 
-    /// Launches a grid. It begins when the one before it has ended if the driver knows nothing else. A block has no more dynamic shared memory than was
-    /// allowed.
+    /// Launches a grid. It begins when the one before it has ended if the driver knows nothing else. A block has no
+    /// more dynamic shared memory than was allowed.
     ///
     /// # Safety
-    /// The module's context must be current and the stream belong to it. `arguments` must point to one value per parameter of the
-    /// kernel, of its type, and the kernel's own safety conditions must hold until it has run. Beside another one, it must not need what that one writes.
+    /// The module's context must be current and the stream belong to it. `arguments` must point to one value per
+    /// parameter of the kernel, of its type, and the kernel's own safety conditions must hold until it has run. Beside
+    /// another one, it must not need what that one writes.
     pub(super) unsafe fn launch<const N: usize>(
         &self,
         grid: Grid,

@@ -69,7 +69,8 @@ impl Span {
     }
 }
 
-/// Checks lengths, overlap and device of the four buffers. The weight has `weight_len` elements: a packed one has more or fewer than the problem's.
+/// Checks lengths, overlap and device of the four buffers. The weight has `weight_len` elements: a packed one has more
+/// or fewer than the problem's.
 pub(super) fn checked<const D: usize>(
     problem: &Problem<D>,
     weight_len: usize,

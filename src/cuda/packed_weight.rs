@@ -38,8 +38,8 @@ impl<const D: usize> PackedWeight<D> {
         Ok(packed)
     }
 
-    /// Takes over another weight for the same plan, on `stream`: for a training step, which changes it. Work that still reads the
-    /// former one must be on the same stream, or waited for.
+    /// Takes over another weight for the same plan, on `stream`: for a training step, which changes it. Work that still
+    /// reads the former one must be on the same stream, or waited for.
     ///
     /// # Errors
     /// As [`Plan::forward`]; [`CudaError::ForeignWeight`] if another plan packed this weight.
@@ -68,7 +68,8 @@ impl<const D: usize> PackedWeight<D> {
             packed_weight: self.memory.buffer().as_device_ptr().as_raw(),
             ..Operands::default()
         };
-        // SAFETY: the context is current, the stream and the weight belong to it, and this memory is as large as the packed weight.
+        // SAFETY: the context is current, the stream and the weight belong to it, and this memory is as large as the
+        // packed weight.
         unsafe { plan.pack(stream.as_inner(), &operands)? };
         Ok(())
     }

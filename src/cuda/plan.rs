@@ -57,9 +57,10 @@ impl Options {
         self
     }
 
-    /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true: results are the same, to the
-    /// bit, and a tenth faster on average; but the driver takes half a second, sometimes more than one, where it has not compiled this case before, and
-    /// milliseconds where it finds it in its cache on disk, or another plan has it. See [`compile_within`](Self::compile_within). To be switched off where plans are
+    /// Whether kernels that gain from it are compiled for the plan's layer and shapes, by the driver. Default true:
+    /// results are the same, to the bit, and a tenth faster on average; but the driver takes half a second, sometimes
+    /// more than one, where it has not compiled this case before, and milliseconds where it finds it in its cache on
+    /// disk, or another plan has it. See [`compile_within`](Self::compile_within). To be switched off where plans are
     /// made for many shapes and run a few times each.
     #[must_use]
     pub fn specialised(mut self, specialised: bool) -> Self {
@@ -67,11 +68,14 @@ impl Options {
         self
     }
 
-    /// How long [`Plan::new`] waits for kernels that are compiled for its layer. Default 0.7 seconds, in which most of them are. After that the driver goes on beside the program,
-    /// and until it is done the plan takes the general kernels, if the library has machine code of them ([`Device`]) or they are loaded ([`Device::warm_up`]); otherwise it
-    /// waits. [`Plan::warm_up`] waits for what is left: before times are taken, for example, or a graph is captured.
+    /// How long [`Plan::new`] waits for kernels that are compiled for its layer. Default 0.7 seconds, in which most of
+    /// them are. After that the driver goes on beside the program, and until it is done the plan takes the general
+    /// kernels, if the library has machine code of them ([`Device`]) or they are loaded ([`Device::warm_up`]);
+    /// otherwise it waits. [`Plan::warm_up`] waits for what is left: before times are taken, for example, or a graph is
+    /// captured.
     ///
-    /// With `Duration::ZERO` plans for all layers of a network are made at once, and their kernels compiled side by side.
+    /// With `Duration::ZERO` plans for all layers of a network are made at once, and their kernels compiled side by
+    /// side.
     #[must_use]
     pub fn compile_within(mut self, time: Duration) -> Self {
         self.compile_within = Some(time);
@@ -86,8 +90,9 @@ impl Options {
 
 /// A transposed convolution of known shapes on a GPU.
 ///
-/// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read it, and for the input, if they read that in another form:
-/// [`device_bytes`](Self::device_bytes) in all. Forward calls need no other workspace. Where they need that, calls on different streams wait for each other on the GPU.
+/// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read
+/// it, and for the input, if they read that in another form: [`device_bytes`](Self::device_bytes) in all. Forward calls
+/// need no other workspace. Where they need that, calls on different streams wait for each other on the GPU.
 #[derive(Debug)]
 pub struct Plan<const D: usize> {
     device: Device,
@@ -109,19 +114,21 @@ pub struct Plan<const D: usize> {
 }
 
 impl<const D: usize> Plan<D> {
-    /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs a kernel waits
-    /// until the driver has compiled it, or some time, if there is another one meanwhile ([`Options::compile_within`]); forward calls load nothing. To drop a plan is to wait for the
-    /// compiler.
+    /// Plans `layer` for inputs of the given shape on `device`, and loads the kernels for it. The first plan that needs
+    /// a kernel waits until the driver has compiled it, or some time, if there is another one meanwhile
+    /// ([`Options::compile_within`]); forward calls load nothing. To drop a plan is to wait for the compiler.
     ///
     /// # Errors
-    /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds a limit of the
-    /// algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its tables do not fit.
+    /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds
+    /// a limit of the algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its
+    /// tables do not fit.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
         Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?, options.patience())
     }
 
-    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new) makes.
+    /// All plans that [`Autotune`](super::Autotune) would measure, beginning with the one that [`new`](Self::new)
+    /// makes.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -147,8 +154,8 @@ impl<const D: usize> Plan<D> {
         Ok((problem, Task::new(problem.to_compute(), options.precision, device.target())))
     }
 
-    /// The plan that computes in a certain way. Its tables are in device memory and its kernels loaded. Those that are compiled for it are waited for
-    /// with some `patience`; there are none without.
+    /// The plan that computes in a certain way. Its tables are in device memory and its kernels loaded. Those that are
+    /// compiled for it are waited for with some `patience`; there are none without.
     pub(super) fn prepared(
         device: &Device,
         problem: Problem<D>,
@@ -190,10 +197,12 @@ impl<const D: usize> Plan<D> {
         specialised.peek().is_some() && specialised.all(LaunchKernel::is_specialised)
     }
 
-    /// Waits until the kernels that are compiled for this plan are in use, which [`new`](Self::new) does not always do: see [`Options::compile_within`].
+    /// Waits until the kernels that are compiled for this plan are in use, which [`new`](Self::new) does not always do:
+    /// see [`Options::compile_within`].
     ///
     /// # Errors
-    /// [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports. The plan goes on with general kernels then.
+    /// [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports. The plan goes on with
+    /// general kernels then.
     pub fn warm_up(&self) -> Result<(), CudaError> {
         self.kernels.iter().try_for_each(LaunchKernel::wait)
     }
@@ -229,8 +238,8 @@ impl<const D: usize> Plan<D> {
         tables + self.workspace.as_ref().map_or(0, Workspace::bytes)
     }
 
-    /// Packs a weight for [`forward_packed`](Self::forward_packed), on `stream`, into new device memory. Worth it when a weight is used
-    /// more than once; [`PackedWeight::update`] takes over a new value.
+    /// Packs a weight for [`forward_packed`](Self::forward_packed), on `stream`, into new device memory. Worth it when
+    /// a weight is used more than once; [`PackedWeight::update`] takes over a new value.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and [`CudaError::OutOfMemory`].
@@ -242,18 +251,20 @@ impl<const D: usize> Plan<D> {
         PackedWeight::new(self, stream, weight)
     }
 
-    /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not matter.
+    /// Enqueues the computation of `output` on `stream`. Every element of it is written; what it held before does not
+    /// matter.
     ///
-    /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and row-major, in the
-    /// memory of the plan's device. The output is complete when the stream has got this far; until then the operands must not be
-    /// written to, by work on other streams for example.
+    /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and
+    /// row-major, in the memory of the plan's device. The output is complete when the stream has got this far; until
+    /// then the operands must not be written to, by work on other streams for example.
     ///
     /// # Errors
-    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the argument that does not fit the plan;
-    /// [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch
-    /// fails, or something on this device failed before it. Nothing is enqueued then, except where one launch of several fails;
-    /// [`CudaError::Captured`] if the algorithm packs its weight and `stream` is being captured into a graph: capture
-    /// [`forward_packed`](Self::forward_packed), as the capture goes on.
+    /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
+    /// argument that does not fit the plan; [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`],
+    /// [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch fails, or something on this device failed before
+    /// it. Nothing is enqueued then, except where one launch of several fails; [`CudaError::Captured`] if the algorithm
+    /// packs its weight and `stream` is being captured into a graph: capture [`forward_packed`](Self::forward_packed),
+    /// as the capture goes on.
     pub fn forward<T: Element + DeviceCopy>(
         &self,
         stream: &Stream,
@@ -266,8 +277,8 @@ impl<const D: usize> Plan<D> {
         self.forward_slices(stream, input.buffer(), weight.buffer(), bias, output.buffer_mut())
     }
 
-    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the problem has, in
-    /// row-major order.
+    /// As [`forward`](Self::forward), on any `cust` memory: the first elements of each slice are used, as many as the
+    /// problem has, in row-major order.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), with [`CudaError::TooShort`] for a slice that has too few elements, and
@@ -289,23 +300,25 @@ impl<const D: usize> Plan<D> {
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
         let weight_len = self.problem.weight_shape().len();
         let operands = operands::checked(&self.problem, weight_len, self.device.ordinal(), spans, bias)?;
-        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
-        // the kernels that use it, so they stay valid.
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device
+        // memory waits for the kernels that use it, so they stay valid.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
     }
 
-    /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the CUDA runtime.
+    /// As [`forward`](Self::forward), on device addresses and a stream of any library: cudarc, candle, PyTorch, the
+    /// CUDA runtime.
     ///
-    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of the first `f32` element of dense
-    /// row-major tensors. The example `cudarc_interop` shows a safe function around this one.
+    /// `stream` is a `CUstream` or `cudaStream_t`, null for the default stream. Addresses are those of the first `f32`
+    /// element of dense row-major tensors. The example `cudarc_interop` shows a safe function around this one.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the launch fails, or something on this device failed before it.
     ///
     /// # Safety
-    /// `stream` must belong to the context of the plan's device. The addresses must be accessible from it, aligned to four bytes, and
-    /// hold as many elements as the problem's shapes say (`bias`: one per output channel); the output must not overlap the others.
-    /// All of it must stay so, and nothing else write to it, until the enqueued work is done.
+    /// `stream` must belong to the context of the plan's device. The addresses must be accessible from it, aligned to
+    /// four bytes, and hold as many elements as the problem's shapes say (`bias`: one per output channel); the output
+    /// must not overlap the others. All of it must stay so, and nothing else write to it, until the enqueued work is
+    /// done.
     pub unsafe fn forward_raw(
         &self,
         stream: *mut c_void,
@@ -320,10 +333,12 @@ impl<const D: usize> Plan<D> {
         unsafe { self.enqueue(stream.cast(), &operands) }
     }
 
-    /// As [`forward`](Self::forward), with a weight that was packed before, on this stream or on one that this one waits for.
+    /// As [`forward`](Self::forward), with a weight that was packed before, on this stream or on one that this one
+    /// waits for.
     ///
-    /// It enqueues the kernels of the layer and nothing else but the order of their turns, so CUDA graphs can capture it. A graph has memory of its own for what the plan's
-    /// workspace is used for otherwise, so that it can run beside other calls.
+    /// It enqueues the kernels of the layer and nothing else but the order of their turns, so CUDA graphs can capture
+    /// it. A graph has memory of its own for what the plan's workspace is used for otherwise, so that it can run beside
+    /// other calls.
     ///
     /// # Errors
     /// As [`forward`](Self::forward); [`CudaError::ForeignWeight`] if another plan packed the weight.
@@ -345,8 +360,8 @@ impl<const D: usize> Plan<D> {
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
         let operands = operands::checked(&self.problem, self.kept_weight_len(), self.device.ordinal(), spans, bias)?;
-        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device memory waits for
-        // the kernels that use it, so they stay valid.
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device
+        // memory waits for the kernels that use it, so they stay valid.
         unsafe { self.compute(stream.as_inner(), &operands.with_packed_weight()) }
     }
 
@@ -432,7 +447,8 @@ impl<const D: usize> Plan<D> {
         unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands) }
     }
 
-    /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that captures them has memory of its own for what they fill and read.
+    /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that
+    /// captures them has memory of its own for what they fill and read.
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
@@ -461,8 +477,9 @@ impl<const D: usize> Plan<D> {
     /// Launches kernels in order, unless there is nothing to compute: a grid cannot be empty.
     ///
     /// # Safety
-    /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can access, with as many
-    /// elements as the problem says, what is written apart from the others, and stay valid until the kernels have run.
+    /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can
+    /// access, with as many elements as the problem says, what is written apart from the others, and stay valid until
+    /// the kernels have run.
     unsafe fn launch(
         &self,
         stream: sys::CUstream,

@@ -1,7 +1,7 @@
 //! What an algorithm does for one problem, told apart from where it is done: its tables, and its launches in order.
 //!
-//! A recipe is carried out by the CUDA driver ([`Plan`](super::Plan)) or by the emulator; both take arguments as an array of
-//! pointers, which [`Launch::pointers`] makes.
+//! A recipe is carried out by the CUDA driver ([`Plan`](super::Plan)) or by the emulator; both take arguments as an
+//! array of pointers, which [`Launch::pointers`] makes.
 
 use std::ffi::c_void;
 
@@ -57,13 +57,15 @@ pub(super) struct Launch {
     pub(super) arguments: Vec<Argument>,
     /// Whether the kernel gains from being compiled for the values among its parameters, which come first.
     pub(super) gains_from_constants: bool,
-    /// Blocks that a multiprocessor has registers for, at least, where the kernel is compiled so; 0 if that is as the kernel says.
+    /// Blocks that a multiprocessor has registers for, at least, where the kernel is compiled so; 0 if that is as the
+    /// kernel says.
     pub(super) least_blocks: u32,
     /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
     pub(super) cluster: u32,
     /// Whether it may run beside the launch before it.
     pub(super) beside: bool,
-    /// Whether a kernel that is compiled for its layer does this itself: not needed if the launch behind it has such a one.
+    /// Whether a kernel that is compiled for its layer does this itself: not needed if the launch behind it has such a
+    /// one.
     pub(super) is_spared: bool,
 }
 
@@ -109,7 +111,8 @@ pub(super) struct Operands {
 }
 
 impl Recipe {
-    /// What is done, for people: the kernels and how they are used. No two recipes for one task have the same description.
+    /// What is done, for people: the kernels and how they are used. No two recipes for one task have the same
+    /// description.
     pub(super) fn describe(&self) -> String {
         let kernels: Vec<&str> = self.launches.iter().map(|launch| launch.kernel).collect();
         format!("{} {}", kernels.join(" + "), self.description).trim_end().to_owned()
@@ -216,8 +219,8 @@ impl Launch {
         Operands { packed_weight: operands.packed_weight + first, ..*operands }
     }
 
-    /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the recipe's
-    /// tables; `operands` and `maps` are the launch's own. The driver only reads what they point to.
+    /// Pointers to the values that the launch takes, in order, and null behind them. `tables` are the addresses of the
+    /// recipe's tables; `operands` and `maps` are the launch's own. The driver only reads what they point to.
     pub(super) fn pointers(
         &self,
         tables: &[u64],

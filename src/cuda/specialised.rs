@@ -1,8 +1,9 @@
 //! Specialised kernels: compiled for one layer, with what its launch passes by value written into the PTX as constants.
 //!
-//! The kernels take any layer; strides, extents, the kinds of runs that there are come as parameters. Where these are constants, the driver's
-//! compiler leaves out what the layer does not need, two thirds of the instructions of a tile kernel, and folds addresses. The values are
-//! those that a launch passes, so the results are the same, to the bit; and so a plan can compute with the general kernels while the driver compiles.
+//! The kernels take any layer; strides, extents, the kinds of runs that there are come as parameters. Where these are
+//! constants, the driver's compiler leaves out what the layer does not need, two thirds of the instructions of a tile
+//! kernel, and folds addresses. The values are those that a launch passes, so the results are the same, to the bit; and
+//! so a plan can compute with the general kernels while the driver compiles.
 
 mod constants;
 mod reachable;
@@ -25,10 +26,12 @@ use super::{
     module::{Kernel, Module},
 };
 
-/// Bytes of registers that a thread may keep in memory: what it needs once for each job. More of them are in the way of products.
+/// Bytes of registers that a thread may keep in memory: what it needs once for each job. More of them are in the way of
+/// products.
 const MOST_LOCAL_BYTES: u32 = 32;
 
-/// A kernel that is compiled for the values of its first parameters, on a thread of its own, and stays loaded as long as somebody has this.
+/// A kernel that is compiled for the values of its first parameters, on a thread of its own, and stays loaded as long
+/// as somebody has this.
 #[derive(Debug)]
 pub(super) struct Specialised {
     compilation: Arc<Compilation>,
@@ -96,8 +99,8 @@ impl Specialised {
         }
     }
 
-    /// Whether it has been compiled by now, and goes on while products are under way, as it does unless registers are not enough. Only then it takes in what general
-    /// kernels do not.
+    /// Whether it has been compiled by now, and goes on while products are under way, as it does unless registers are
+    /// not enough. Only then it takes in what general kernels do not.
     pub(super) fn goes_on(&self) -> bool {
         matches!(&*self.compilation.lock(), Outcome::Done(Ok(Compiled { goes_on: true, .. })))
     }
@@ -143,7 +146,8 @@ impl Compilation {
         if local_bytes <= MOST_LOCAL_BYTES {
             return Ok(Compiled { module, kernel, goes_on: true });
         }
-        // Registers are not enough to go on while products are under way. Kernels that have none under way are as they were.
+        // Registers are not enough to go on while products are under way. Kernels that have none under way are as they
+        // were.
         let waiting = self.text(false);
         if waiting == text {
             return Ok(Compiled { module, kernel, goes_on: true });

@@ -26,8 +26,8 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
     /// Gives a shape to a `cust` buffer that lies on `device`. Nothing is copied.
     ///
     /// # Errors
-    /// [`GeometryError::Length`] if the buffer does not have exactly as many elements as the shape. (That it lies on the device is
-    /// checked when it is used.)
+    /// [`GeometryError::Length`] if the buffer does not have exactly as many elements as the shape. (That it lies on
+    /// the device is checked when it is used.)
     pub fn from_buffer(device: &Device, shape: Shape<D>, buffer: DeviceBuffer<T>) -> Result<Self, Error> {
         let expected = shape.checked_len().unwrap_or(usize::MAX);
         if buffer.len() != expected {
@@ -59,7 +59,8 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
     /// Copies the tensor to the host when the work enqueued on `stream` so far is done, and waits for it.
     ///
     /// # Errors
-    /// [`CudaError::Driver`](super::CudaError::Driver) if the copy, or work before it on the stream, failed; [`Error::HostMemory`].
+    /// [`CudaError::Driver`](super::CudaError::Driver) if the copy, or work before it on the stream, failed;
+    /// [`Error::HostMemory`].
     pub fn download(&self, stream: &Stream) -> Result<Tensor<T, D>, Error> {
         let _entered = self.memory.device().enter()?;
         let mut host = Tensor::filled(self.shape, T::zeroed())?;

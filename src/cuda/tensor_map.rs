@@ -33,8 +33,9 @@ impl Boxes {
     /// The most elements of a box along each dimension.
     pub(super) const MOST: u32 = 256;
 
-    /// Boxes of an input of so many words along z, y and x, samples, and channels, behind a header: x, y, z, samples, channels. The first of `merged_axes`, y and z, are one with x. Rows, slices
-    /// and channels that are not must be multiples of four words, and no extent zero.
+    /// Boxes of an input of so many words along z, y and x, samples, and channels, behind a header: x, y, z, samples,
+    /// channels. The first of `merged_axes`, y and z, are one with x. Rows, slices and channels that are not must be
+    /// multiples of four words, and no extent zero.
     pub(super) fn of_input(
         extents: [usize; 3],
         [batch, channels]: [usize; 2],
@@ -59,9 +60,10 @@ impl Boxes {
         }
     }
 
-    /// Boxes of the output: x, rows, channels of a group, groups, samples. Each has some words of one row, 16 or 32, in some channels. In shared
-    /// memory, units of 16 bytes are exchanged with each other, so that those of eight channels, or as many as there are in 128 bytes, lie on
-    /// different banks. Rows of the output must be multiples of four elements, and no extent zero.
+    /// Boxes of the output: x, rows, channels of a group, groups, samples. Each has some words of one row, 16 or 32, in
+    /// some channels. In shared memory, units of 16 bytes are exchanged with each other, so that those of eight
+    /// channels, or as many as there are in 128 bytes, lie on different banks. Rows of the output must be multiples of
+    /// four elements, and no extent zero.
     pub(super) fn of_output(problem: &Problem<3>, words: u32, channels: u32) -> Self {
         let [depth, height, width] = problem.axes().map(|axis| axis.output as u64);
         let (batch, groups) = (problem.batch() as u64, problem.groups() as u64);
@@ -77,7 +79,8 @@ impl Boxes {
         }
     }
 
-    /// The encoding for a tensor at an address, or behind the header there; that of nothing if the address is not aligned as copies need it.
+    /// The encoding for a tensor at an address, or behind the header there; that of nothing if the address is not
+    /// aligned as copies need it.
     pub(super) fn encode(&self, address: u64) -> Result<TensorMap, CudaError> {
         /// Aligned as the driver wants it.
         #[repr(C, align(64))]

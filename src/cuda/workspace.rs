@@ -51,18 +51,20 @@ impl Workspace {
         self.memory.buffer().len() * size_of::<f32>()
     }
 
-    /// Enqueues work on `stream` that uses the memory at the addresses that `enqueue` gets: of the packed weight, and of what a call fills and reads.
+    /// Enqueues work on `stream` that uses the memory at the addresses that `enqueue` gets: of the packed weight, and
+    /// of what a call fills and reads.
     ///
     /// # Safety
-    /// The device's context is current, and the stream belongs to it, from which no graph is being captured: that would run without waiting for its turn.
+    /// The device's context is current, and the stream belongs to it, from which no graph is being captured: that would
+    /// run without waiting for its turn.
     pub(super) unsafe fn in_turn(
         &self,
         stream: sys::CUstream,
         enqueue: impl FnOnce(u64, u64) -> Result<(), CudaError>,
     ) -> Result<(), CudaError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the event lives as long as the workspace; the caller vouches for the stream. An event that was never recorded
-        // holds nobody up.
+        // SAFETY: the event lives as long as the workspace; the caller vouches for the stream. An event that was never
+        // recorded holds nobody up.
         check("cuStreamWaitEvent", unsafe { sys::cuStreamWaitEvent(stream, self.last_use.raw, 0) })?;
         let weight = self.memory.buffer().as_device_ptr().as_raw();
         let enqueued = enqueue(weight, weight + (self.scratch_start * size_of::<f32>()) as u64);
@@ -83,7 +85,8 @@ pub(super) unsafe fn is_captured(stream: sys::CUstream) -> Result<bool, CudaErro
     Ok(capture != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Captures work from `stream` that uses so many words of memory at the address that `enqueue` gets. The graph has that memory as long as it runs: nothing else uses it, however many graphs there are.
+/// Captures work from `stream` that uses so many words of memory at the address that `enqueue` gets. The graph has that
+/// memory as long as it runs: nothing else uses it, however many graphs there are.
 ///
 /// # Safety
 /// As [`is_captured`], and the stream is.
@@ -93,7 +96,8 @@ pub(super) unsafe fn with_memory_of_graph(
     enqueue: impl FnOnce(u64) -> Result<(), CudaError>,
 ) -> Result<(), CudaError> {
     let mut address = 0;
-    // SAFETY: writes one address; while a stream is captured this is a node of the graph, as is that which frees the memory.
+    // SAFETY: writes one address; while a stream is captured this is a node of the graph, as is that which frees the
+    // memory.
     check("cuMemAllocAsync", unsafe { sys::cuMemAllocAsync(&mut address, words * size_of::<f32>(), stream) })?;
     let enqueued = enqueue(address);
     // SAFETY: as above, once; also after a failure, or the graph would keep it.
@@ -115,8 +119,8 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_entered) = self.device.enter() {
-            // SAFETY: dropped once; the driver keeps the event until work that waits for it is done. An error here is an earlier
-            // launch's.
+            // SAFETY: dropped once; the driver keeps the event until work that waits for it is done. An error here is
+            // an earlier launch's.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
         }
     }

@@ -1,10 +1,10 @@
 //! One spatial axis: its extents, and which taps reach which output position.
 //!
 //! Output position `o` receives tap `k` from input position `i` when `o + pad_begin = i * stride + k * dilation`. With
-//! `g = gcd(stride, dilation)` the taps of one position, if it has any, are an arithmetic progression: `k` grows by `stride / g`
-//! while `i` falls by `dilation / g`. Where it starts depends on `o mod stride` alone, so an axis splits into `stride` *phases*,
-//! each a dense convolution of its own. A phase without taps receives the bias only: there are such phases when
-//! `stride > kernel` or `g > 1`.
+//! `g = gcd(stride, dilation)` the taps of one position, if it has any, are an arithmetic progression: `k` grows by
+//! `stride / g` while `i` falls by `dilation / g`. Where it starts depends on `o mod stride` alone, so an axis splits
+//! into `stride` *phases*, each a dense convolution of its own. A phase without taps receives the bias only: there are
+//! such phases when `stride > kernel` or `g > 1`.
 
 /// The resolved parameters of one spatial axis. Extents count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,15 +19,16 @@ pub struct Axis {
     pub stride: usize,
     /// Dilation, at least 1.
     pub dilation: usize,
-    /// How many positions are cut off before the first output position. Negative where an ONNX `output_shape` asks for more
-    /// positions than the input reaches: the first ones then hold the bias only.
+    /// How many positions are cut off before the first output position. Negative where an ONNX `output_shape` asks for
+    /// more positions than the input reaches: the first ones then hold the bias only.
     pub pad_begin: isize,
 }
 
-/// The taps of the output positions `r, r + stride, r + 2 * stride, ...` of an axis, where `r` is the index of the phase.
+/// The taps of the output positions `r, r + stride, r + 2 * stride, ...` of an axis, where `r` is the index of the
+/// phase.
 ///
-/// For the `q`-th of these positions, tap number `t < taps` is kernel index `first_tap + t * axis.tap_step()`, applied to the
-/// input position `first_input + q - t * axis.input_step()`, if that lies within the input.
+/// For the `q`-th of these positions, tap number `t < taps` is kernel index `first_tap + t * axis.tap_step()`, applied
+/// to the input position `first_input + q - t * axis.input_step()`, if that lies within the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Phase {
     /// Number of output positions in this phase.
@@ -36,7 +37,8 @@ pub struct Phase {
     pub taps: usize,
     /// The smallest of these kernel indices; 0 if there is none.
     pub first_tap: usize,
-    /// The input position that `first_tap` reads for output position `r`; it may lie outside of the input. 0 if there is no tap.
+    /// The input position that `first_tap` reads for output position `r`; it may lie outside of the input. 0 if there
+    /// is no tap.
     pub first_input: isize,
 }
 

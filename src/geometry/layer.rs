@@ -28,12 +28,14 @@ pub enum AutoPad {
     SameLower,
 }
 
-/// The largest extent and padding of an axis: half the range of an `isize`, so that `output position + pad_begin` fits too.
+/// The largest extent and padding of an axis: half the range of an `isize`, so that `output position + pad_begin` fits
+/// too.
 const MAX_EXTENT: usize = isize::MAX as usize / 2;
 
 /// The parameters of a transposed convolution over `D` = 1, 2 or 3 spatial axes, with PyTorch's meaning and defaults.
 ///
-/// The output extent of an axis is `(input - 1) * stride - pad_begin - pad_end + dilation * (kernel - 1) + output_padding + 1`.
+/// The output extent of an axis is
+/// `(input - 1) * stride - pad_begin - pad_end + dilation * (kernel - 1) + output_padding + 1`.
 ///
 /// ```
 /// use conv_transpose::{ConvTranspose2d, Shape};
@@ -86,7 +88,8 @@ impl<const D: usize> ConvTransposeBuilder<D> {
         self.padding_begin_end(padding.map(|both| [both, both]))
     }
 
-    /// Positions cut off from the `[begin, end]` of each axis. Default 0. (ONNX' `pads` lists all begins, then all ends.)
+    /// Positions cut off from the `[begin, end]` of each axis. Default 0. (ONNX' `pads` lists all begins, then all
+    /// ends.)
     pub fn padding_begin_end(mut self, padding: [[usize; 2]; D]) -> Self {
         self.parameters.padding = padding;
         self
@@ -106,7 +109,8 @@ impl<const D: usize> ConvTransposeBuilder<D> {
         self
     }
 
-    /// Number of groups into which both channel counts are split; each output group reads its own input group only. Default 1.
+    /// Number of groups into which both channel counts are split; each output group reads its own input group only.
+    /// Default 1.
     pub fn groups(mut self, groups: usize) -> Self {
         self.parameters.groups = groups;
         self
@@ -114,8 +118,8 @@ impl<const D: usize> ConvTransposeBuilder<D> {
 
     /// PyTorch's `output_size`: the output extents, reached by choosing `output_padding` from 0 to `stride - 1`.
     ///
-    /// The padding is kept as given, so only `stride` different extents are in reach, and the output positions that the input
-    /// reaches do not shift. ONNX' [`output_shape`](Self::output_shape) chooses the padding instead.
+    /// The padding is kept as given, so only `stride` different extents are in reach, and the output positions that the
+    /// input reaches do not shift. ONNX' [`output_shape`](Self::output_shape) chooses the padding instead.
     pub fn output_size(mut self, output_size: [usize; D]) -> Self {
         self.parameters.output_size = Some(output_size);
         self
@@ -123,9 +127,9 @@ impl<const D: usize> ConvTransposeBuilder<D> {
 
     /// ONNX' `output_shape` (spatial axes only): the output extents, reached by choosing the padding.
     ///
-    /// The total padding, `stride * (input - 1) + output_padding + dilation * (kernel - 1) + 1 - output_shape`, is split in two as
-    /// [`auto_pad`](Self::auto_pad) says, the smaller half rounded down. A negative total adds positions that hold only the bias.
-    /// PyTorch's [`output_size`](Self::output_size) keeps the padding instead.
+    /// The total padding, `stride * (input - 1) + output_padding + dilation * (kernel - 1) + 1 - output_shape`, is
+    /// split in two as [`auto_pad`](Self::auto_pad) says, the smaller half rounded down. A negative total adds
+    /// positions that hold only the bias. PyTorch's [`output_size`](Self::output_size) keeps the padding instead.
     pub fn output_shape(mut self, output_shape: [usize; D]) -> Self {
         self.parameters.output_shape = Some(output_shape);
         self
@@ -140,9 +144,9 @@ impl<const D: usize> ConvTransposeBuilder<D> {
     /// Checks all rules that do not depend on an input.
     ///
     /// # Errors
-    /// [`GeometryError`] with the argument, axis, value and limit of the first broken rule: a zero channel count, number of
-    /// groups, kernel, stride or dilation; groups that do not divide both channel counts; `output_padding` not below
-    /// `max(stride, dilation)`; two arguments that decide the same thing.
+    /// [`GeometryError`] with the argument, axis, value and limit of the first broken rule: a zero channel count,
+    /// number of groups, kernel, stride or dilation; groups that do not divide both channel counts; `output_padding`
+    /// not below `max(stride, dilation)`; two arguments that decide the same thing.
     pub fn build(self) -> Result<ConvTranspose<D>, GeometryError> {
         const { assert!(D >= 1 && D <= 3, "a transposed convolution has 1, 2 or 3 spatial axes") };
         let p = self.parameters;
@@ -209,7 +213,8 @@ impl<const D: usize> Parameters<D> {
         }
     }
 
-    /// The extent without any padding, `stride * (input - 1) + dilation * (kernel - 1) + 1`; `None` if it is not addressable.
+    /// The extent without any padding, `stride * (input - 1) + dilation * (kernel - 1) + 1`; `None` if it is not
+    /// addressable.
     fn full_extent(&self, axis: usize, input: usize) -> Option<i128> {
         let span = (input - 1).checked_mul(self.stride[axis])?;
         let reach = (self.kernel[axis] - 1).checked_mul(self.dilation[axis])?;
@@ -271,8 +276,8 @@ impl<const D: usize> Parameters<D> {
 }
 
 impl<const D: usize> ConvTranspose<D> {
-    /// Starts a layer with stride 1, no padding, dilation 1 and one group. `kernel` has the extent of each spatial axis, outermost
-    /// first, as all arrays here do: `[height, width]` for images.
+    /// Starts a layer with stride 1, no padding, dilation 1 and one group. `kernel` has the extent of each spatial
+    /// axis, outermost first, as all arrays here do: `[height, width]` for images.
     pub fn builder(in_channels: usize, out_channels: usize, kernel: [usize; D]) -> ConvTransposeBuilder<D> {
         ConvTransposeBuilder {
             parameters: Parameters {
@@ -310,8 +315,9 @@ impl<const D: usize> ConvTranspose<D> {
     /// Binds the layer to an input shape.
     ///
     /// # Errors
-    /// [`GeometryError`] if the input has the wrong number of channels or an empty spatial axis (an empty batch is legal), if an
-    /// output extent comes out below 1, if `output_size` is out of reach, or if a tensor is too large to be addressed.
+    /// [`GeometryError`] if the input has the wrong number of channels or an empty spatial axis (an empty batch is
+    /// legal), if an output extent comes out below 1, if `output_size` is out of reach, or if a tensor is too large to
+    /// be addressed.
     pub fn problem(&self, input: Shape<D>) -> Result<Problem<D>, GeometryError> {
         let p = &self.parameters;
         if input.channels != p.in_channels {

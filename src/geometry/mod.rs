@@ -1,8 +1,8 @@
 //! The geometry of a transposed convolution: pure integer arithmetic, shared by every backend.
 //!
-//! A [`ConvTranspose`] holds the parameters of a layer and is validated when it is built. Bound to an input shape it becomes a
-//! [`Problem`]: every extent, padding and count resolved and checked. A backend never validates again, and never divides per tap:
-//! [`Axis::phases`] tabulates which taps reach which output position.
+//! A [`ConvTranspose`] holds the parameters of a layer and is validated when it is built. Bound to an input shape it
+//! becomes a [`Problem`]: every extent, padding and count resolved and checked. A backend never validates again, and
+//! never divides per tap: [`Axis::phases`] tabulates which taps reach which output position.
 
 mod axis;
 mod error;

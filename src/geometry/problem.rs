@@ -9,8 +9,8 @@ use super::{
 /// The largest number of elements of a tensor: its bytes must be addressable, at up to eight bytes per element.
 const MAX_ELEMENTS: usize = isize::MAX as usize / 8;
 
-/// One transposed convolution of known shapes. Made by [`ConvTranspose::problem`](super::ConvTranspose::problem), and correct by
-/// construction: extents are consistent, and the number of elements of each tensor fits in an `isize`.
+/// One transposed convolution of known shapes. Made by [`ConvTranspose::problem`](super::ConvTranspose::problem), and
+/// correct by construction: extents are consistent, and the number of elements of each tensor fits in an `isize`.
 ///
 /// With `co` in the group of `ci`, per axis,
 /// `output[n, co, o] = bias[co] + sum of input[n, ci, i] * weight[ci, co mod (out_channels / groups), k]`
@@ -98,7 +98,8 @@ impl<const D: usize> Problem<D> {
         Shape { batch: self.batch, channels: self.out_channels, extent: self.axes.map(|axis| axis.output) }
     }
 
-    /// Refuses tensors of other shapes than the problem's, and a bias that does not have one element per output channel.
+    /// Refuses tensors of other shapes than the problem's, and a bias that does not have one element per output
+    /// channel.
     pub(crate) fn check_tensors(
         &self,
         input: Shape<D>,
@@ -117,8 +118,8 @@ impl<const D: usize> Problem<D> {
         }
     }
 
-    /// Floating-point operations of the usual count, two per product of an input element and a weight, cut-off ones included:
-    /// `2 * batch * in_channels * out_channels / groups * input positions * taps`.
+    /// Floating-point operations of the usual count, two per product of an input element and a weight, cut-off ones
+    /// included: `2 * batch * in_channels * out_channels / groups * input positions * taps`.
     pub fn flops(&self) -> f64 {
         let per_position: f64 = self.axes.iter().map(|axis| axis.input as f64 * axis.kernel as f64).product();
         2.0 * self.batch() as f64 * self.in_channels as f64 * self.out_channels_per_group() as f64 * per_position
@@ -130,7 +131,8 @@ impl<const D: usize> Problem<D> {
         self.out_channels as f64 + tensors.iter().map(|shape| shape.len() as f64).sum::<f64>()
     }
 
-    /// The same problem with three spatial axes: the missing outer ones have extent 1, so that no element moves in memory.
+    /// The same problem with three spatial axes: the missing outer ones have extent 1, so that no element moves in
+    /// memory.
     ///
     /// # Panics
     /// If `D > 3`, which no [`ConvTranspose`](super::ConvTranspose) has.
@@ -141,15 +143,16 @@ impl<const D: usize> Problem<D> {
         Problem { batch, in_channels, out_channels, groups, axes }
     }
 
-    /// What a backend prepares for: this problem with three axes. Of an empty batch nothing is computed, and its extents may be far
-    /// beyond any table or count, so they become 1.
+    /// What a backend prepares for: this problem with three axes. Of an empty batch nothing is computed, and its
+    /// extents may be far beyond any table or count, so they become 1.
     pub(crate) fn to_compute(self) -> Problem<3> {
         let problem = self.to_3d();
         if problem.batch() == 0 { Problem { axes: [Axis::UNIT; 3], ..problem } } else { problem }
     }
 
-    /// The products of each input position with all taps: a problem with one tap, on the same input and the same weight, whose output is `[batch][out channel][tap][input position]`. Summed up where taps
-    /// reach, these are the output of this problem; that is known as `col2im`.
+    /// The products of each input position with all taps: a problem with one tap, on the same input and the same
+    /// weight, whose output is `[batch][out channel][tap][input position]`. Summed up where taps reach, these are the
+    /// output of this problem; that is known as `col2im`.
     #[cfg(feature = "cuda")]
     pub(crate) fn columns(&self) -> Result<Problem<D>, GeometryError> {
         let taps = self.axes.iter().fold(1, |taps: usize, axis| taps.saturating_mul(axis.kernel));

@@ -6,8 +6,9 @@ use super::error::{Argument, GeometryError};
 
 /// The shape of a row-major tensor `[batch, channels, extent...]`, or of an unbatched one `[channels, extent...]`.
 ///
-/// Spatial axes come in PyTorch's order: `[width]`, `[height, width]` or `[depth, height, width]`; the last axis is contiguous.
-/// A weight `[in_channels, out_channels / groups, kernel...]` has the same type, with `in_channels` as its batch.
+/// Spatial axes come in PyTorch's order: `[width]`, `[height, width]` or `[depth, height, width]`; the last axis is
+/// contiguous. A weight `[in_channels, out_channels / groups, kernel...]` has the same type, with `in_channels` as its
+/// batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape<const D: usize> {
     /// Number of samples, of a weight `in_channels`; `None` for an unbatched tensor, which has no batch axis at all.
@@ -32,7 +33,8 @@ impl<const D: usize> Shape<D> {
     /// Reads a shape from a list of dimensions: `D + 2` of them make a batched shape, `D + 1` an unbatched one.
     ///
     /// # Errors
-    /// [`GeometryError::Rank`] for any other number of dimensions. It speaks of an `input`, whatever the shape is meant for.
+    /// [`GeometryError::Rank`] for any other number of dimensions. It speaks of an `input`, whatever the shape is meant
+    /// for.
     pub fn from_dims(dims: &[usize]) -> Result<Self, GeometryError> {
         let rank = || GeometryError::Rank { argument: Argument::Input, spatial_axes: D, rank: dims.len() };
         let spatial = dims.len().checked_sub(D).ok_or_else(rank)?;
@@ -68,7 +70,8 @@ impl<const D: usize> Shape<D> {
         Err(GeometryError::ShapeMismatch { argument, value: self.dims(), expected: expected.dims() })
     }
 
-    /// Number of elements of a shape that is known to be representable, as every shape of a [`Problem`](super::Problem) is.
+    /// Number of elements of a shape that is known to be representable, as every shape of a [`Problem`](super::Problem)
+    /// is.
     pub(crate) fn len(&self) -> usize {
         self.checked_len().expect("the shape was validated when its problem or tensor was made")
     }

@@ -1,8 +1,8 @@
 //! Axes in the form that is the least to compute. Tensors stay as they are.
 //!
-//! An input of one position is read once, at whatever stride: with one that no tap reaches across, each output position is a phase of its own, which
-//! has the taps that reach it, and none that lies beyond the input. Axes of extent 1 go outermost, and neighbours along which nothing happens are
-//! one axis: rows in memory are then as long as they can be.
+//! An input of one position is read once, at whatever stride: with one that no tap reaches across, each output position
+//! is a phase of its own, which has the taps that reach it, and none that lies beyond the input. Axes of extent 1 go
+//! outermost, and neighbours along which nothing happens are one axis: rows in memory are then as long as they can be.
 
 use super::axis::Axis;
 
@@ -50,7 +50,8 @@ fn merged(outer: &Axis, inner: &Axis) -> Option<Axis> {
     }
 }
 
-/// Whether each output position is the input position of the same number, times a weight. The first one is, at whatever stride.
+/// Whether each output position is the input position of the same number, times a weight. The first one is, at whatever
+/// stride.
 fn is_pointwise(axis: &Axis) -> bool {
     let reads_in_step = axis.stride == 1 || axis.input == 1;
     reads_in_step && axis.kernel == 1 && axis.pad_begin == 0 && axis.input == axis.output

@@ -1,4 +1,5 @@
-//! Layers whose input may become `f16` numbers, before tiles are computed or in the teams that do so, and inputs of which these hold only some at a time.
+//! Layers whose input may become `f16` numbers, before tiles are computed or in the teams that do so, and inputs of
+//! which these hold only some at a time.
 
 use conv_transpose::{ConvTranspose, Precision, Shape, Tensor};
 
@@ -33,7 +34,8 @@ pub const WAYS: [Way; 4] = [
     Way { precision: Precision::F32, words: SPLIT_BY_TEAMS, error: 2e-6 },
 ];
 
-/// Pictures: whole tiles and others, in boxes and not, with one block of channels, several, and a last one that is not full; of several groups.
+/// Pictures: whole tiles and others, in boxes and not, with one block of channels, several, and a last one that is not
+/// full; of several groups.
 pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     let picture = |channels: [usize; 2], kernel: [usize; 2], groups: usize, extent: [usize; 2]| {
         let layer = ConvTranspose::<2>::builder(channels[0], channels[1], kernel).groups(groups).padding([1, 2]);
@@ -86,7 +88,8 @@ pub fn error_of_samples(actual: &[f32], expected: &[f64], batch: usize) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-/// Exponents that rise and fall from channel to channel: within what is converted together, from part to part, and from stage to stage.
+/// Exponents that rise and fall from channel to channel: within what is converted together, from part to part, and from
+/// stage to stage.
 pub const EXPONENTS: [fn(usize) -> i32; 5] = [
     |channel| 3 * channel as i32 - 60,
     |channel| 60 - 3 * channel as i32,

@@ -1,7 +1,9 @@
-//! Plain convolution in `f64`, written from its own definition: the operator that transposed convolution is the adjoint of.
+//! Plain convolution in `f64`, written from its own definition: the operator that transposed convolution is the adjoint
+//! of.
 //!
-//! `z[n, ci, i] = sum of y[n, co, i * stride + k * dilation - pad_begin] * w[ci, co mod (Cout / groups), k]` over the output channels
-//! `co` of the group of `ci` and all `k`, where positions outside of `y` count as zero. It shares neither code nor tables with the library.
+//! `z[n, ci, i] = sum of y[n, co, i * stride + k * dilation - pad_begin] * w[ci, co mod (Cout / groups), k]` over the
+//! output channels `co` of the group of `ci` and all `k`, where positions outside of `y` count as zero. It shares
+//! neither code nor tables with the library.
 
 use crate::geometries::Geometry;
 

@@ -15,7 +15,8 @@ use crate::geometries::{Draw, Stop};
 
 /// One algorithm on the emulator, which reports every access out of bounds, race and unwritten output element.
 ///
-/// Each case runs with 32-bit indices and, where there are kernels for it, with 64-bit indices, and both have to give the same bits.
+/// Each case runs with 32-bit indices and, where there are kernels for it, with 64-bit indices, and both have to give
+/// the same bits.
 pub struct Emulated<A>(PhantomData<A>);
 
 /// The tile kernels, and the one that sums up their columns.

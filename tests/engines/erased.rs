@@ -7,7 +7,8 @@ use conv_transpose::{ConvTranspose, Tensor};
 use super::Computes;
 use crate::geometries::{Draw, Stop};
 
-/// Something that [`Computes`], ready to run. The fields and [`draw`](Self::draw) give what its constants and functions say.
+/// Something that [`Computes`], ready to run. The fields and [`draw`](Self::draw) give what its constants and functions
+/// say.
 pub struct Engine {
     pub repeatable: bool,
     pub roundoff: f64,

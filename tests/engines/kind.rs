@@ -51,8 +51,9 @@ impl Kind for Scatter {
     const REPEATABLE: bool = false;
 }
 
-/// Each factor is split into a first part of 11 bits and a second one, of up to 13, of which 11 count: up to 3 * 2^-23 of the factor is lost.
-/// The product of the second parts, up to 2^-20, is left out. Tensor cores cut off when they add. In all that is less than 2^-19.
+/// Each factor is split into a first part of 11 bits and a second one, of up to 13, of which 11 count: up to 3 * 2^-23
+/// of the factor is lost. The product of the second parts, up to 2^-20, is left out. Tensor cores cut off when they
+/// add. In all that is less than 2^-19.
 impl Kind for Tile {
     const ALGORITHM: Algorithm = Algorithm::Tile;
     const CUDA: &'static str = "cuda tile";

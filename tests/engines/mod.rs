@@ -1,8 +1,8 @@
 //! The engines: everything that computes a transposed convolution, behind one face.
 //!
-//! A new engine is a type that implements [`Computes`] and a line in [`on_every_engine`]. Every property, every named case and
-//! the whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard error; one that needs a
-//! GPU fails instead, if the machine has one.
+//! A new engine is a type that implements [`Computes`] and a line in [`on_every_engine`]. Every property, every named
+//! case and the whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard
+//! error; one that needs a GPU fails instead, if the machine has one.
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
@@ -54,7 +54,8 @@ pub trait Computes: Sized + 'static {
     /// Makes it ready, or says why this machine cannot run it.
     fn start() -> Result<Self, String>;
 
-    /// The output for the given tensors. Each output element must hold NaN before the engine computes it, see [`poisoned`].
+    /// The output for the given tensors. Each output element must hold NaN before the engine computes it, see
+    /// [`poisoned`].
     fn forward<const D: usize>(
         &self,
         layer: &ConvTranspose<D>,
@@ -69,8 +70,9 @@ pub fn poisoned<const D: usize>(shape: Shape<D>) -> Tensor<f32, D> {
     Tensor::filled(shape, f32::NAN).unwrap()
 }
 
-/// Every test of every engine takes only what the library takes, so any error is a failure; except that the tile algorithm may find no
-/// tile that fits in shared memory, or too many taps for its tables, and leave the problem to another one.
+/// Every test of every engine takes only what the library takes, so any error is a failure; except that the tile
+/// algorithm may find no tile that fits in shared memory, or too many taps for its tables, and leave the problem to
+/// another one.
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         #[cfg(feature = "cuda")]
@@ -113,7 +115,8 @@ impl Computes for Cpu {
 /// Stamps the given functions of this file's root as tests of every engine: the one list of engines.
 ///
 /// `in_1d_2d_3d` takes functions `fn<const D: usize>(&Engine) -> Result<Tally, Failure>`, and `once` takes functions
-/// `fn(&Engine) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with `--ignored`.
+/// `fn(&Engine) -> Result<Tally, Failure>`; `large` is the same for tests that run only when asked for with
+/// `--ignored`.
 macro_rules! on_every_engine {
     ($how:ident: $($property:ident),+ $(,)?) => {
         mod cpu {

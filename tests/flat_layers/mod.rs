@@ -1,4 +1,5 @@
-//! Layers of stride 1, for the flat kernels: sizes around the edges of tiles, rows and slices, channels that fill nothing, and geometries whose input begins before, at and behind the output.
+//! Layers of stride 1, for the flat kernels: sizes around the edges of tiles, rows and slices, channels that fill
+//! nothing, and geometries whose input begins before, at and behind the output.
 
 use conv_transpose::{ConvTranspose, Shape, Tensor};
 
@@ -42,7 +43,8 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
     ]
 }
 
-/// Multiplies each sample by a power of two: of values around one, far smaller ones, far larger ones, and so on. Nothing becomes less exact.
+/// Multiplies each sample by a power of two: of values around one, far smaller ones, far larger ones, and so on.
+/// Nothing becomes less exact.
 pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
     let sample = tensor.as_slice().len() / tensor.shape().batch.unwrap_or(1);
     for (number, values) in tensor.as_mut_slice().chunks_mut(sample).enumerate() {

@@ -1,8 +1,9 @@
 //! Random geometries: every combination that a transposed convolution allows, valid by construction.
 //!
-//! A strategy draws raw numbers, and one function resolves them into a valid geometry: padding is clamped to what leaves an output
-//! position, `output_padding` to its limit, extents to what the oracle computes in about a millisecond. So nothing is rejected, and
-//! a failure shrinks number by number. Output extents and padding are computed here on their own, not taken from the library.
+//! A strategy draws raw numbers, and one function resolves them into a valid geometry: padding is clamped to what
+//! leaves an output position, `output_padding` to its limit, extents to what the oracle computes in about a
+//! millisecond. So nothing is rejected, and a failure shrinks number by number. Output extents and padding are computed
+//! here on their own, not taken from the library.
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 
@@ -20,8 +21,9 @@ use proptest::{
 
 /// The magnitude of integer-valued inputs, weights and biases.
 ///
-/// A partial sum of `n` products and a bias is an integer of at most `16 * n + 4`, whatever the order of the additions, so it is
-/// exact in `f32` (24 significant bits) while `n < 2^20`. The inputs and weights themselves are exact even in TF32, f16 and bf16.
+/// A partial sum of `n` products and a bias is an integer of at most `16 * n + 4`, whatever the order of the additions,
+/// so it is exact in `f32` (24 significant bits) while `n < 2^20`. The inputs and weights themselves are exact even in
+/// TF32, f16 and bf16.
 pub const MAGNITUDE: i64 = 4;
 
 /// Most products that one output element of a random geometry sums up: five channels times the largest kernel volume.
@@ -332,8 +334,8 @@ impl<const D: usize> Case<D> {
         (self.draw(stream, index) % (2 * MAGNITUDE as u64 + 1)) as f32 - MAGNITUDE as f32
     }
 
-    /// A real number with 24 random bits, of either sign, and of a magnitude from about 2^-30 to 2^6: neither products nor their
-    /// rounding errors underflow.
+    /// A real number with 24 random bits, of either sign, and of a magnitude from about 2^-30 to 2^6: neither products
+    /// nor their rounding errors underflow.
     pub fn real(&self, stream: Stream, index: usize) -> f32 {
         let bits = self.draw(stream, index);
         let fraction = (bits >> 40) as f32 - (1u64 << 23) as f32 + 0.5;
@@ -410,8 +412,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default, but at least [`LEAST_CASES`]. The cases are others in every run,
-    /// unless `PROPTEST_RNG_SEED` is set.
+    /// `usual` times what `PROPTEST_CASES` is of 256, proptest's own default, but at least [`LEAST_CASES`]. The cases
+    /// are others in every run, unless `PROPTEST_RNG_SEED` is set.
     pub fn usual(usual: u32) -> Self {
         let Config { cases, rng_seed, .. } = Config::default();
         let cases = (u64::from(usual) * u64::from(cases)).div_ceil(256).clamp(LEAST_CASES, u64::from(u32::MAX));

@@ -1,4 +1,5 @@
-//! The GPU of this machine, for tests that need one; a machine without one says so, and a machine that has one may not skip.
+//! The GPU of this machine, for tests that need one; a machine without one says so, and a machine that has one may not
+//! skip.
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 

@@ -1,4 +1,5 @@
-//! Layers whose jobs are more than a GPU has multiprocessors, and so short that one team stores after the other: a single tap, or few.
+//! Layers whose jobs are more than a GPU has multiprocessors, and so short that one team stores after the other: a
+//! single tap, or few.
 
 use conv_transpose::{ConvTranspose, Shape};
 

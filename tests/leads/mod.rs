@@ -1,5 +1,5 @@
-//! Layers whose phases read the same input positions if these are counted from some elements before the output on, which are not stored: kernels that are longer
-//! than the stride, with padding that is no multiple of it.
+//! Layers whose phases read the same input positions if these are counted from some elements before the output on,
+//! which are not stored: kernels that are longer than the stride, with padding that is no multiple of it.
 
 use conv_transpose::{ConvTranspose, Shape};
 

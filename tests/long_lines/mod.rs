@@ -2,7 +2,8 @@
 
 use conv_transpose::{ConvTranspose, Shape};
 
-/// Rows of the box of 64, 32 and 16 positions, which are one, two and four for each team; with paddings, and with one to three phases in the columns, in halves of them, or in passes of their own.
+/// Rows of the box of 64, 32 and 16 positions, which are one, two and four for each team; with paddings, and with one
+/// to three phases in the columns, in halves of them, or in passes of their own.
 pub fn of_signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
     let layers = [(5, 3, 2, 128), (4, 2, 1, 127), (3, 1, 0, 127), (2, 1, 0, 30)];
     let layer = |(kernel, stride, padding, extent)| {
@@ -12,8 +13,9 @@ pub fn of_signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
     layers.map(layer).to_vec()
 }
 
-/// With rows without taps between others, in groups; and with few channels, whose phases lie close together. In the last layer rows without taps are as many as the slots that a line goes
-/// through: such passes used to be taken for some whose lanes store what they hold.
+/// With rows without taps between others, in groups; and with few channels, whose phases lie close together. In the
+/// last layer rows without taps are as many as the slots that a line goes through: such passes used to be taken for
+/// some whose lanes store what they hold.
 pub fn of_images() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     let rows = ConvTranspose::<2>::builder(8, 20, [3, 5]).stride([2, 3]).dilation([2, 1]).padding([0, 2]).groups(2);
     let close = ConvTranspose::<2>::builder(8, 2, [4, 3]).stride([2, 2]).padding([1, 1]);

@@ -1,8 +1,10 @@
-//! Layers most of whose output rows no tap reaches, so that the output is filled first and the lines of the others are written with the biases beside them.
+//! Layers most of whose output rows no tap reaches, so that the output is filled first and the lines of the others are
+//! written with the biases beside them.
 
 use conv_transpose::{ConvTranspose, Shape};
 
-/// Rows that begin anywhere in a sector, the first and the last one of the output among them or not; in groups, with more than one row of the box for a team, and along which slots lie side by side.
+/// Rows that begin anywhere in a sector, the first and the last one of the output among them or not; in groups, with
+/// more than one row of the box for a team, and along which slots lie side by side.
 pub fn of_images() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     let layer = |kernel, stride| ConvTranspose::<2>::builder(8, 12, kernel).stride(stride);
     let from_first_to_last = layer([1, 3], [3, 2]).padding([0, 1]);

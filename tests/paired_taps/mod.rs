@@ -1,4 +1,5 @@
-//! Layers of few channels in a group, of which runs may take two taps at a time: along z and y, an even number of them and an odd one, next to each other and apart.
+//! Layers of few channels in a group, of which runs may take two taps at a time: along z and y, an even number of them
+//! and an odd one, next to each other and apart.
 
 use conv_transpose::{ConvTranspose, Shape};
 

@@ -1,4 +1,5 @@
-//! The properties themselves under test: engines with known faults, each of which a property must catch and shrink to a small case.
+//! The properties themselves under test: engines with known faults, each of which a property must catch and shrink to a
+//! small case.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

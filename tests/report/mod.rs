@@ -4,7 +4,8 @@
 
 use std::{io::Write as _, path::Path};
 
-/// Whether the driver of an NVIDIA GPU shows itself, natively or under WSL. Tests that need a GPU may not be skipped then.
+/// Whether the driver of an NVIDIA GPU shows itself, natively or under WSL. Tests that need a GPU may not be skipped
+/// then.
 pub fn machine_has_gpu() -> bool {
     ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"].iter().any(|device| Path::new(device).exists())
 }

@@ -2,8 +2,8 @@
 
 use conv_transpose::{Problem, oracle};
 
-/// For each output element the number of roundings that any one product can go through (its own, and one for each addition) and the
-/// sum of the magnitudes of all products and the bias.
+/// For each output element the number of roundings that any one product can go through (its own, and one for each
+/// addition) and the sum of the magnitudes of all products and the bias.
 pub struct Rounding {
     roundings: Vec<f64>,
     magnitudes: Vec<f64>,
@@ -21,8 +21,8 @@ impl Rounding {
     }
 
     /// Fails if an element differs by more than two computations of these round-offs can: each is off by at most
-    /// `gamma_n * (sum |x||w| + |bias|)`, with `gamma_n = n u / (1 - n u)` for `n` roundings. It holds for every order of additions,
-    /// with or without fused multiply-add.
+    /// `gamma_n * (sum |x||w| + |bias|)`, with `gamma_n = n u / (1 - n u)` for `n` roundings. It holds for every order
+    /// of additions, with or without fused multiply-add.
     pub fn check(&self, index: usize, actual: f64, expected: f64, roundoffs: [f64; 2]) -> Result<(), String> {
         let (n, magnitude) = (self.roundings[index], self.magnitudes[index]);
         let gamma = |u: f64| n * u / (1.0 - n * u);

@@ -1,5 +1,5 @@
-//! Layers whose tiles take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever it begins and ends. With the words
-//! that describe some of the ways to compute each.
+//! Layers whose tiles take whole rows of the input, or whole slices: these are one stretch of words for a box, wherever
+//! it begins and ends. With the words that describe some of the ways to compute each.
 
 use conv_transpose::{ConvTranspose, Shape};
 

@@ -1,4 +1,5 @@
-//! That pictures come out as they should: in place, with whole borders, like another resizer's, and as the definition says.
+//! That pictures come out as they should: in place, with whole borders, like another resizer's, and as the definition
+//! says.
 
 use image::{ColorType, DynamicImage, imageops::FilterType};
 
@@ -109,7 +110,8 @@ fn a_turned_picture_gives_the_turned_result() {
 #[test]
 fn overshoot_is_clamped() {
     let workshop = Workshop::new();
-    // Broad stripes of the extremes: wrapping would turn white into black. 8 columns of the result are a stripe's middle.
+    // Broad stripes of the extremes: wrapping would turn white into black. 8 columns of the result are a stripe's
+    // middle.
     let stripes = picture(ColorType::L8, 16, 16, |x, _, _| if x / 4 % 2 == 0 { 0 } else { 65_535 });
     for filter in ["bicubic", "lanczos3"] {
         let after = workshop.enlarge(&stripes, filter, 4).to_luma8();

@@ -4,19 +4,21 @@
 //!     cargo run --release --manifest-path benches/burn/Cargo.toml -- ours.json --json burn.json
 //!     python3 benches/torch_gpu.py ours.json --burn burn.json
 //!
-//! burn's default is timed: with fusion and with autotune, which chooses in the first call, before the timed ones. In 1D and 2D it has
-//! a direct kernel and a matrix product followed by `col2im` to choose from; in 3D there is a direct kernel alone. The direct kernels
-//! compute in `f32`, without tensor cores. The kernel of the matrix product is chosen by measurement as well, and some candidates round
-//! `f32` to TF32 for the tensor cores. There is no option to ask for either precision, so a problem is measured once, its time stands
-//! in the rows of both, and the relative error tells which one it was: around 1e-7, or around 3e-4.
+//! burn's default is timed: with fusion and with autotune, which chooses in the first call, before the timed ones. In
+//! 1D and 2D it has a direct kernel and a matrix product followed by `col2im` to choose from; in 3D there is a direct
+//! kernel alone. The direct kernels compute in `f32`, without tensor cores. The kernel of the matrix product is chosen
+//! by measurement as well, and some candidates round `f32` to TF32 for the tensor cores. There is no option to ask for
+//! either precision, so a problem is measured once, its time stands in the rows of both, and the relative error tells
+//! which one it was: around 1e-7, or around 3e-4.
 //!
-//! The time is by the clock over all calls, with one wait at the end, so that of small problems includes the host's work, as JAX's does
-//! in `torch_gpu.py`.
+//! The time is by the clock over all calls, with one wait at the end, so that of small problems includes the host's
+//! work, as JAX's does in `torch_gpu.py`.
 //!
-//! A problem that burn refuses, or computes wrongly, or for which the memory is too small, has no time; stderr says why.
+//! A problem that burn refuses, or computes wrongly, or for which the memory is too small, has no time; stderr says
+//! why.
 //!
-//! Building takes a while and downloads LLVM, with which burn compiles its kernels; it needs no CUDA toolkit. Running needs the driver
-//! and nothing else.
+//! Building takes a while and downloads LLVM, with which burn compiles its kernels; it needs no CUDA toolkit. Running
+//! needs the driver and nothing else.
 
 mod problem;
 mod reference;
@@ -89,7 +91,8 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Frees what a problem held. An error if the device is lost, as after an illegal access: every problem would fail from then on.
+/// Frees what a problem held. An error if the device is lost, as after an illegal access: every problem would fail from
+/// then on.
 fn clear(device: &Device) -> Result<()> {
     // What has failed has been told.
     let _ = device.sync();

@@ -43,8 +43,8 @@ impl Ours {
         Ok(ours)
     }
 
-    /// The rows of the problems with these numbers, of all where there are none. The first of each problem and precision: further ones
-    /// are other algorithms of ours.
+    /// The rows of the problems with these numbers, of all where there are none. The first of each problem and
+    /// precision: further ones are other algorithms of ours.
     pub fn select(&self, only: &[u32]) -> Result<Vec<&Row>> {
         for id in only {
             ensure!(self.rows.iter().any(|row| row.id == Some(*id)), "there is no problem {id}");

@@ -4,7 +4,8 @@ use crate::problem::Row;
 
 const SAMPLES: usize = 64;
 
-/// Relative L2 error of some outputs of one item of the batch, against the definition in f64. Not a number if an output is none.
+/// Relative L2 error of some outputs of one item of the batch, against the definition in f64. Not a number if an output
+/// is none.
 pub fn relative_error(row: &Row, input: &[f32], weight: &[f32], output: &[f32]) -> f64 {
     let (mut error, mut norm) = (0.0, 0.0);
     for sample in 0..SAMPLES {

@@ -61,8 +61,8 @@ impl CudaBuilder {
         Self { crate_dir: crate_dir.into(), archs: Vec::new(), copy_to: None, target_dir: None, compiler: None }
     }
 
-    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`, and that they are for a GPU at all as
-    /// `cfg(gpu)`.
+    /// Also compiles for this architecture, such as `sm_80`. Kernels know it as `cfg(cuda_arch = "sm_80")`, and that
+    /// they are for a GPU at all as `cfg(gpu)`.
     #[must_use]
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
@@ -160,7 +160,8 @@ impl CudaBuilder {
     }
 }
 
-/// The name of a directory for a crate's assembly, of its own for all that cargo tells builds apart by: what is compiled already is taken from there.
+/// The name of a directory for a crate's assembly, of its own for all that cargo tells builds apart by: what is
+/// compiled already is taken from there.
 fn assembly_name(compiler: &DeviceCompiler, crate_dir: &Path, arch: &str) -> String {
     let name = crate_dir.file_name().unwrap_or_default().to_string_lossy();
     let recipe = recipe::describe(&[arch.to_owned()]);

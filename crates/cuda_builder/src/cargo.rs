@@ -28,8 +28,8 @@ const DROPPED: &[&str] = &["CARGO_", "RUSTC", "RUSTDOC", "RUSTFLAGS", "LLVM_PROF
 
 /// Compiles the crate for one architecture; its assembly is then in `assembly`.
 ///
-/// Each architecture has its own target directory below the given one, which cargo locks while it builds. What cargo has compiled before, to the same
-/// file, it does not compile again.
+/// Each architecture has its own target directory below the given one, which cargo locks while it builds. What cargo
+/// has compiled before, to the same file, it does not compile again.
 pub(crate) fn compile(
     compiler: &DeviceCompiler,
     crate_dir: &Path,

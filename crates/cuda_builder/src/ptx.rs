@@ -1,10 +1,11 @@
 //! The compiler's PTX, made ready for a driver: launch bounds written in, and defects found before a driver finds them.
 //!
 //! rustc has no attribute for launch bounds. `#[kernel(launch_bounds(..))]` therefore leaves a comment in the assembly,
-//! `// launch_bounds NAME THREADS [BLOCKS]`, which becomes the directives `.maxntid` and `.minnctapersm` of that kernel.
+//! `// launch_bounds NAME THREADS [BLOCKS]`, which becomes the directives `.maxntid` and `.minnctapersm` of that
+//! kernel.
 //!
-//! Nor does rustc align parameters to more than 16 bytes. `tensor_map_parameter!` leaves `// tensor_map PARAMETER` where it
-//! takes the address of one, which has to be aligned to 64.
+//! Nor does rustc align parameters to more than 16 bytes. `tensor_map_parameter!` leaves `// tensor_map PARAMETER`
+//! where it takes the address of one, which has to be aligned to 64.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +47,8 @@ pub(crate) fn finish(text: &str) -> Result<String, Defect> {
     }
 }
 
-/// rustc declares the language version that came with the architecture. That of sm_80 lacks one of its instructions, waiting for a
-/// phase of a memory barrier by parity, which the next version has.
+/// rustc declares the language version that came with the architecture. That of sm_80 lacks one of its instructions,
+/// waiting for a phase of a memory barrier by parity, which the next version has.
 fn raise_version(text: &str) -> String {
     text.replacen("\n.version 7.0\n", "\n.version 7.1\n", 1)
 }

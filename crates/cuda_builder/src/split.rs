@@ -1,14 +1,14 @@
 //! The PTX of each kernel alone, out of a text with many: a driver then compiles only those that a program uses.
 //!
-//! Whatever is not a kernel (the header, shared arrays, constants, functions) is in every text, before the kernel. An array in
-//! global memory is there once for each kernel, which no kernel notices as long as nobody writes to it.
+//! Whatever is not a kernel (the header, shared arrays, constants, functions) is in every text, before the kernel. An
+//! array in global memory is there once for each kernel, which no kernel notices as long as nobody writes to it.
 
 use std::mem;
 
 use crate::ptx::{Defect, kernel_name};
 
-/// The PTX of one kernel. It has no comments but those that begin with `//!`: a kernel's inline assembly can say something with them to who loads the
-/// text.
+/// The PTX of one kernel. It has no comments but those that begin with `//!`: a kernel's inline assembly can say
+/// something with them to who loads the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelPtx {
     /// The kernel's name.

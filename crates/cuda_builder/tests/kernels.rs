@@ -34,7 +34,8 @@ fn every_primitive_compiles_for_every_generation() {
     for ptx in &modules {
         check_module(ptx);
     }
-    // The oldest that each architecture has, so that old drivers load them; for sm_80 the next one, which has all of its instructions.
+    // The oldest that each architecture has, so that old drivers load them; for sm_80 the next one, which has all of
+    // its instructions.
     let versions: Vec<_> = modules.iter().map(version).collect();
     assert_eq!(versions, [".version 6.0", ".version 7.1", ".version 8.0"]);
     let ampere = modules.iter().map(|ptx| ptx.text.contains(".visible .entry ampere("));

@@ -242,11 +242,11 @@ type EncodeTiled = unsafe extern "C" fn(
     c_uint,
 ) -> u32;
 
-/// Describes a tensor in device memory, and the boxes that copies take of it, to the hardware: `cuTensorMapEncodeTiled`,
-/// without interleaving or steps, with zeros outside of the tensor.
+/// Describes a tensor in device memory, and the boxes that copies take of it, to the hardware:
+/// `cuTensorMapEncodeTiled`, without interleaving or steps, with zeros outside of the tensor.
 ///
-/// `data_type` is a `CUtensorMapDataType`, followed by a `CUtensorMapSwizzle` and a `CUtensorMapL2promotion`. Extents and strides
-/// are the tensor's, innermost dimension first; strides, in bytes, are those of the other dimensions.
+/// `data_type` is a `CUtensorMapDataType`, followed by a `CUtensorMapSwizzle` and a `CUtensorMapL2promotion`. Extents
+/// and strides are the tensor's, innermost dimension first; strides, in bytes, are those of the other dimensions.
 ///
 /// # Safety
 ///
@@ -360,12 +360,13 @@ impl Grid {
     }
 }
 
-/// Launches a grid by `cuLaunchKernelEx`, for compute capability 9.0 and later if it has clusters or may begin beside another one. A driver
-/// that is too old for the function says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
+/// Launches a grid by `cuLaunchKernelEx`, for compute capability 9.0 and later if it has clusters or may begin beside
+/// another one. A driver that is too old for the function says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
 ///
 /// # Safety
 ///
-/// As `cuLaunchKernel`. A kernel that runs beside another one must not depend on what the grid before it writes, unless it waits for that, and end after it.
+/// As `cuLaunchKernel`. A kernel that runs beside another one must not depend on what the grid before it writes, unless
+/// it waits for that, and end after it.
 pub unsafe fn launch_grid(function: CUfunction, grid: Grid, parameters: *mut *mut c_void) -> CUresult {
     static ENTRY: Entry<LaunchKernelEx> = Entry::new("cuLaunchKernelEx\0");
     let attributes = grid.attributes();
@@ -378,8 +379,8 @@ pub unsafe fn launch_grid(function: CUfunction, grid: Grid, parameters: *mut *mu
     }
 }
 
-/// How many clusters of such a grid the device of the current context runs at the same time: `cuOccupancyMaxActiveClusters`, in `count`, for compute
-/// capability 9.0 and later.
+/// How many clusters of such a grid the device of the current context runs at the same time:
+/// `cuOccupancyMaxActiveClusters`, in `count`, for compute capability 9.0 and later.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Code that belongs to no context: the driver of CUDA 12 compiles it while kernels are launched and other code is compiled. A module, which
-//! belongs to one, it compiles with the context locked.
+//! Code that belongs to no context: the driver of CUDA 12 compiles it while kernels are launched and other code is
+//! compiled. A module, which belongs to one, it compiles with the context locked.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
@@ -36,8 +36,8 @@ type GetFunction = unsafe extern "C" fn(*mut CUfunction, *mut c_void) -> u32;
 
 type Unload = unsafe extern "C" fn(Library) -> u32;
 
-/// Has the driver compile PTX: `cuLibraryLoadData`, with the options of `cuModuleLoadDataEx`. A driver before CUDA 12 says
-/// `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
+/// Has the driver compile PTX: `cuLibraryLoadData`, with the options of `cuModuleLoadDataEx`. A driver before CUDA 12
+/// says `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`.
 ///
 /// # Safety
 ///
@@ -50,7 +50,8 @@ pub unsafe fn load_library<const N: usize>(
     static ENTRY: Entry<LoadData> = Entry::new("cuLibraryLoadData\0");
     let mut library = Library(ptr::null_mut());
     let (code, options, values) = (ptx.as_ptr().cast(), options.as_mut_ptr(), values.as_mut_ptr());
-    // SAFETY: this is the function's type; a null-terminated text, as many values as options, and no options of the other kind.
+    // SAFETY: this is the function's type; a null-terminated text, as many values as options, and no options of the
+    // other kind.
     let result =
         unsafe { ENTRY.get()?(&mut library, code, options, values, N as c_uint, ptr::null_mut(), ptr::null_mut(), 0) };
     succeeded(result).map(|()| library)

@@ -2,11 +2,12 @@
 //!
 //! A thread starts copies, closes what it has started into a group, and later waits for its oldest groups. Until then
 //! nobody may touch the targets, the thread itself included; from then on the data counts as written by the thread, so
-//! that other threads see it after a barrier. Waiting concerns the thread's own copies only, and says nothing to others.
+//! that other threads see it after a barrier. Waiting concerns the thread's own copies only, and says nothing to
+//! others.
 //!
-//! Instead, a thread may let a [memory barrier](crate::mbarrier) tell others that its copies are complete, without waiting
-//! itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of any length,
-//! or of a box of a tensor, which a [`TensorMap`] describes.
+//! Instead, a thread may let a [memory barrier](crate::mbarrier) tell others that its copies are complete, without
+//! waiting itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of
+//! any length, or of a box of a tensor, which a [`TensorMap`] describes.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
@@ -102,15 +103,16 @@ pub fn wait_group<const PENDING: u32>() {
 /// [wait](Mbarrier::wait) for the phase, and for nobody else, the thread itself included. For sm_90 and later.
 ///
 /// What threads wrote to the target before is ordered before the copy only after
-/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them; what they read there needs no more than
-/// the usual order.
+/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them; what they read there needs no more
+/// than the usual order.
 ///
 /// # Safety
 ///
 /// `bytes` must be a multiple of 16, and so must both addresses. The target must lie in one array, the source in global
-/// memory, and nobody may write there until the copy is complete. Until they have waited for the barrier's phase, nobody
-/// may access the target; what other threads did to it before must be ordered before this call. The barrier must be
-/// initialised, and still be in the phase that expects the bytes; the block may not end before the phase is complete.
+/// memory, and nobody may write there until the copy is complete. Until they have waited for the barrier's phase,
+/// nobody may access the target; what other threads did to it before must be ordered before this call. The barrier must
+/// be initialised, and still be in the phase that expects the bytes; the block may not end before the phase is
+/// complete.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub unsafe fn copy_bulk(target: SharedPtr<u8>, source: *const u8, bytes: u32, barrier: Mbarrier) {
@@ -152,8 +154,8 @@ impl TensorMap {
 pub struct TensorMaps<const COUNT: usize>(pub [TensorMap; COUNT]);
 
 /// The address of the first of a kernel's [`TensorMaps`](crate::async_copy::TensorMaps), by the kernel's name and the
-/// parameter's number and name: copies want them where the launch has put them, and a reference would be to a copy of their
-/// own. For sm_90 and later.
+/// parameter's number and name: copies want them where the launch has put them, and a reference would be to a copy of
+/// their own. For sm_90 and later.
 ///
 /// Copies want it aligned to 64 bytes, which rustc cannot say of a parameter. The mark that this leaves in the PTX has
 /// `cuda_builder` say it.
@@ -177,19 +179,19 @@ macro_rules! tensor_map_parameter {
 }
 
 /// Starts to copy a box of a tensor of five dimensions, which is complete as [`copy_bulk`] is. `first` is where the box
-/// begins, innermost dimension first; what lies outside of the tensor becomes zero in the target, where the box is dense.
-/// For sm_90 and later; the emulator does not have it.
+/// begins, innermost dimension first; what lies outside of the tensor becomes zero in the target, where the box is
+/// dense. For sm_90 and later; the emulator does not have it.
 ///
 /// # Safety
 ///
 /// As for [`copy_bulk`], with the bytes of the box; `map` must be the address of one of a parameter, by
-/// [`tensor_map_parameter`](crate::tensor_map_parameter). The target must be aligned to 128 bytes, and `first[0]` elements
-/// must be a multiple of 16 bytes.
+/// [`tensor_map_parameter`](crate::tensor_map_parameter). The target must be aligned to 128 bytes, and `first[0]`
+/// elements must be a multiple of 16 bytes.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 pub unsafe fn copy_box(target: SharedPtr<u8>, map: *const TensorMap, first: [i32; 5], barrier: Mbarrier) {
-    // SAFETY: the caller vouches for the map, the place and the barrier. The compiler has to assume that any memory is read
-    // and written here.
+    // SAFETY: the caller vouches for the map, the place and the barrier. The compiler has to assume that any memory is
+    // read and written here.
     unsafe {
         core::arch::asm!(
             concat!(
@@ -209,23 +211,23 @@ pub unsafe fn copy_box(target: SharedPtr<u8>, map: *const TensorMap, first: [i32
     }
 }
 
-/// Starts to copy a box of a tensor of five dimensions from shared memory, where it is dense but for what the tensor map's
-/// swizzling exchanges; elements that lie outside of the tensor are not copied. `first` is where the box begins, innermost
-/// dimension first. The copy belongs to the thread's next [group](commit_bulk_group). For sm_90 and later; the emulator does
-/// not have it.
+/// Starts to copy a box of a tensor of five dimensions from shared memory, where it is dense but for what the tensor
+/// map's swizzling exchanges; elements that lie outside of the tensor are not copied. `first` is where the box begins,
+/// innermost dimension first. The copy belongs to the thread's next [group](commit_bulk_group). For sm_90 and later;
+/// the emulator does not have it.
 ///
 /// # Safety
 ///
-/// `map` must be the address of one of a parameter, by [`tensor_map_parameter`](crate::tensor_map_parameter). The source must be
-/// aligned to 128 bytes and lie in one array; what threads wrote there must be ordered before this call, after
-/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until the thread
-/// has waited for the group to be read. Nobody else may access the box in the tensor before the kernel ends, and the block
-/// may not end before the group is read.
+/// `map` must be the address of one of a parameter, by [`tensor_map_parameter`](crate::tensor_map_parameter). The
+/// source must be aligned to 128 bytes and lie in one array; what threads wrote there must be ordered before this call,
+/// after [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until
+/// the thread has waited for the group to be read. Nobody else may access the box in the tensor before the kernel ends,
+/// and the block may not end before the group is read.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 pub unsafe fn store_box(map: *const TensorMap, first: [i32; 5], source: SharedPtr<u8>) {
-    // SAFETY: the caller vouches for the map and the places. The compiler has to assume that any memory is read and written
-    // here.
+    // SAFETY: the caller vouches for the map and the places. The compiler has to assume that any memory is read and
+    // written here.
     unsafe {
         core::arch::asm!(
             "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [{map}, {{{a}, {b}, {c}, {d}, {e}}}], [{source}];",
@@ -246,11 +248,11 @@ pub unsafe fn store_box(map: *const TensorMap, first: [i32; 5], source: SharedPt
 ///
 /// # Safety
 ///
-/// `bytes` must be a multiple of 16, and so must both addresses. The target must lie in global memory, the source in one
-/// array; what threads wrote there must be ordered before this call, after
-/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until the thread
-/// has waited for the group to be read. Nobody else may access the target before the kernel ends, and the block may not end
-/// before the group is read.
+/// `bytes` must be a multiple of 16, and so must both addresses. The target must lie in global memory, the source in
+/// one array; what threads wrote there must be ordered before this call, after
+/// [`fence_async_proxy`](crate::tensor_core::fence_async_proxy) in each of them, and nobody may write there until the
+/// thread has waited for the group to be read. Nobody else may access the target before the kernel ends, and the block
+/// may not end before the group is read.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 pub unsafe fn store_bulk(target: *mut u8, source: SharedPtr<u8>, bytes: u32) {

@@ -13,7 +13,8 @@ macro_rules! add {
             ///
             /// # Safety
             ///
-            /// `target` must be aligned and valid in global memory; while the kernel runs, every access to it must be atomic.
+            /// `target` must be aligned and valid in global memory; while the kernel runs, every access to it must be
+            /// atomic.
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
             pub unsafe fn $name(target: *mut $type, value: $type) {

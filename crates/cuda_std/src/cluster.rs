@@ -1,11 +1,12 @@
-//! Clusters: neighbouring blocks that run at the same time, wait for each other, and reach each other's shared memory. For sm_90 and later, and launches
-//! that say how many blocks a cluster has.
+//! Clusters: neighbouring blocks that run at the same time, wait for each other, and reach each other's shared memory.
+//! For sm_90 and later, and launches that say how many blocks a cluster has.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
 use crate::shared::SharedPtr;
 
-/// Waits until all threads of the cluster's blocks have come here or ended. What they did in memory before, also in shared memory, is visible afterwards.
+/// Waits until all threads of the cluster's blocks have come here or ended. What they did in memory before, also in
+/// shared memory, is visible afterwards.
 ///
 /// # Safety
 ///

@@ -17,8 +17,8 @@ pub struct Entry {
     ///
     /// # Safety
     ///
-    /// There is a pointer for each parameter, valid for reads of a value of its type; what the kernel itself asks of its
-    /// arguments holds.
+    /// There is a pointer for each parameter, valid for reads of a value of its type; what the kernel itself asks of
+    /// its arguments holds.
     pub call: unsafe fn(arguments: *const *mut c_void),
 }
 

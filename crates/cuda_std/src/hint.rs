@@ -2,8 +2,8 @@
 
 /// The same value, about which the compiler knows nothing.
 ///
-/// What is computed from it is computed there and then: not before a loop, where the result would occupy a register all the while, and
-/// not shared with the same computation elsewhere.
+/// What is computed from it is computed there and then: not before a loop, where the result would occupy a register all
+/// the while, and not shared with the same computation elsewhere.
 #[inline(always)]
 #[must_use]
 pub fn opaque(value: u32) -> u32 {

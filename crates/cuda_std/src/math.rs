@@ -50,8 +50,8 @@ pub fn larger_magnitude(a: f32, b: f32) -> f32 {
 
 /// `value >> by`, for at most 31 bits.
 ///
-/// Rust's shift is one by `by % 32` where it is not checked, which costs an instruction, and a register where the compiler
-/// keeps that for later.
+/// Rust's shift is one by `by % 32` where it is not checked, which costs an instruction, and a register where the
+/// compiler keeps that for later.
 #[inline(always)]
 #[must_use]
 pub fn shift_right(value: u32, by: u32) -> u32 {

@@ -1,19 +1,21 @@
 //! Memory barriers: barriers that lie in shared memory, as many as there is room for.
 //!
-//! A barrier goes through phases. A phase is complete when as many arrivals have come as the barrier was initialised for,
-//! and as many bytes of [bulk copies](crate::async_copy::copy_bulk) as they announced; then the next one begins. Threads
-//! come and wait one by one, and those that come need not wait. Asynchronous copies may come in place of a thread.
+//! A barrier goes through phases. A phase is complete when as many arrivals have come as the barrier was initialised
+//! for, and as many bytes of [bulk copies](crate::async_copy::copy_bulk) as they announced; then the next one begins.
+//! Threads come and wait one by one, and those that come need not wait. Asynchronous copies may come in place of a
+//! thread.
 //!
-//! Who waits names the phase by its parity: the first one has 0, the next one 1, and so on in turn. So a thread may be one
-//! phase behind a barrier, but not two.
+//! Who waits names the phase by its parity: the first one has 0, the next one 1, and so on in turn. So a thread may be
+//! one phase behind a barrier, but not two.
 //!
-//! In a ring of slots, each slot has two barriers: one whose phases are complete when the slot is full, at which those wait
-//! that use the data, and one at which those that bring data wait until the slot is empty. These wait with the opposite
-//! parity, by which they find a new barrier as if a phase were complete already.
+//! In a ring of slots, each slot has two barriers: one whose phases are complete when the slot is full, at which those
+//! wait that use the data, and one at which those that bring data wait until the slot is empty. These wait with the
+//! opposite parity, by which they find a new barrier as if a phase were complete already.
 //!
 //! The hardware has them from sm_80 on. On sm_70 they are made of atomic counters, and only [`init`](Mbarrier::init),
-//! [`arrive`](Mbarrier::arrive) and [`wait`](Mbarrier::wait) are there: there are no copies that could arrive. An arrival takes some
-//! ten instructions and lanes arrive one after the other, so let one lane arrive for its warp where that will do.
+//! [`arrive`](Mbarrier::arrive) and [`wait`](Mbarrier::wait) are there: there are no copies that could arrive. An
+//! arrival takes some ten instructions and lanes arrive one after the other, so let one lane arrive for its warp where
+//! that will do.
 //!
 //! To wait takes PTX 7.1, and rustc gives 7.0 for sm_80: `cuda_builder` raises it.
 //!
@@ -100,8 +102,8 @@ impl Mbarrier {
         self.0.address()
     }
 
-    /// Makes the barrier, whose phases expect `arrivals` arrivals each. One thread does so, once in a block. Lanes of a warp that make
-    /// one each take turns, about 80 cycles on an H200; warps do not.
+    /// Makes the barrier, whose phases expect `arrivals` arrivals each. One thread does so, once in a block. Lanes of a
+    /// warp that make one each take turns, about 80 cycles on an H200; warps do not.
     ///
     /// # Safety
     ///
@@ -116,8 +118,8 @@ impl Mbarrier {
             software::init(self.address(), arrivals)
         }
         #[cfg(all(target_arch = "nvptx64", not(cuda_arch = "sm_70")))]
-        // SAFETY: the caller vouches for the place. Memory counts as changed, here and in all that follow, so that accesses
-        // stay on their side of them. What completes bulk copies sees the barrier after the fences only.
+        // SAFETY: the caller vouches for the place. Memory counts as changed, here and in all that follow, so that
+        // accesses stay on their side of them. What completes bulk copies sees the barrier after the fences only.
         unsafe {
             core::arch::asm!(
                 "mbarrier.init.shared.b64 [{barrier}], {arrivals};",
@@ -136,7 +138,8 @@ impl Mbarrier {
         host::init_mbarrier(self.address(), arrivals)
     }
 
-    /// One arrival: what this thread did in memory before is visible to those that wait for the phase, after their wait.
+    /// One arrival: what this thread did in memory before is visible to those that wait for the phase, after their
+    /// wait.
     ///
     /// # Safety
     ///
@@ -191,9 +194,9 @@ impl Mbarrier {
         host::arrive_mbarrier(self.address(), bytes)
     }
 
-    /// One arrival as soon as all asynchronous copies are complete that this thread has started so far, of which it does
-    /// not wait for any: their data is visible to those that wait for the phase. Nothing else that the thread did is. For sm_80 and
-    /// later.
+    /// One arrival as soon as all asynchronous copies are complete that this thread has started so far, of which it
+    /// does not wait for any: their data is visible to those that wait for the phase. Nothing else that the thread did
+    /// is. For sm_80 and later.
     ///
     /// The copies are the barrier's from now on: the thread itself has to wait there, too, if it needs the data.
     ///
@@ -216,8 +219,8 @@ impl Mbarrier {
         host::arrive_mbarrier_after_copies(self.address())
     }
 
-    /// Waits until the phase of that parity is complete, of the phase that the barrier is in and the one before. What came
-    /// before its arrivals, and the data of its copies, is visible afterwards, to this thread only.
+    /// Waits until the phase of that parity is complete, of the phase that the barrier is in and the one before. What
+    /// came before its arrivals, and the data of its copies, is visible afterwards, to this thread only.
     ///
     /// A new barrier counts as having completed a phase of parity 1.
     ///

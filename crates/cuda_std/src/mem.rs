@@ -67,7 +67,8 @@ pub unsafe fn load_readonly<T: Transfer>(source: *const T) -> T {
     host::load_readonly(source)
 }
 
-/// Brings the line of the cache that has `place` closer, so that loads from there take less time later. Nothing waits for it.
+/// Brings the line of the cache that has `place` closer, so that loads from there take less time later. Nothing waits
+/// for it.
 ///
 /// # Safety
 ///
@@ -83,8 +84,8 @@ pub unsafe fn prefetch<T>(place: *const T) {
     let _ = place;
 }
 
-/// [`load_readonly`] if the condition holds, and else zero without an access. It never becomes a branch, so the loads of an
-/// unrolled loop stay together and wait for memory at the same time.
+/// [`load_readonly`] if the condition holds, and else zero without an access. It never becomes a branch, so the loads
+/// of an unrolled loop stay together and wait for memory at the same time.
 ///
 /// # Safety
 ///
@@ -120,7 +121,8 @@ pub unsafe fn store<T: Transfer>(target: *mut T, value: T) {
     host::store(target, value)
 }
 
-/// [`store`] if `number` is below `count`, as signed numbers. It never becomes a branch, and the comparison is its predicate.
+/// [`store`] if `number` is below `count`, as signed numbers. It never becomes a branch, and the comparison is its
+/// predicate.
 ///
 /// # Safety
 ///
@@ -156,7 +158,8 @@ pub(crate) unsafe fn load_shared<T: Transfer>(address: u32) -> T {
     host::load_shared(address)
 }
 
-/// [`load_shared`] if a condition holds, and else another value without an access; [`SharedPtr::load_if`](crate::shared::SharedPtr::load_if) is its face.
+/// [`load_shared`] if a condition holds, and else another value without an access;
+/// [`SharedPtr::load_if`](crate::shared::SharedPtr::load_if) is its face.
 ///
 /// # Safety
 ///
@@ -273,7 +276,8 @@ macro_rules! transfer {
             #[inline(always)]
             unsafe fn load_readonly_if(condition: bool, source: *const Self) -> Self {
                 $(let $lane: $word;)+
-                // SAFETY: the caller vouches for the pointer if the condition holds, and that the memory keeps its content.
+                // SAFETY: the caller vouches for the pointer if the condition holds, and that the memory keeps its
+                // content.
                 unsafe {
                     core::arch::asm!(
                         "{{",

@@ -85,8 +85,8 @@ impl<T: Transfer> SharedPtr<T> {
 }
 
 impl<T: Transfer> SharedPtr<T> {
-    /// Reads the value if `number` is below `count`, as signed numbers; otherwise it is zero, without an access. It never becomes a
-    /// branch, so the loads of an unrolled loop stay together.
+    /// Reads the value if `number` is below `count`, as signed numbers; otherwise it is zero, without an access. It
+    /// never becomes a branch, so the loads of an unrolled loop stay together.
     ///
     /// # Safety
     ///

@@ -1,8 +1,9 @@
 //! Where a thread is in its block and its grid, and the barriers of a block.
 //!
-//! A block has 16 barriers. Number 0 is [`sync_threads`]', which all threads wait at; the others serve any number of its
-//! warps ([`sync_named`]), some of which may come there without waiting ([`arrive_named`]). So warps can divide the work:
-//! those that bring data arrive where those that use it wait, and the other way round when the place is free again.
+//! A block has 16 barriers. Number 0 is [`sync_threads`]', which all threads wait at; the others serve any number of
+//! its warps ([`sync_named`]), some of which may come there without waiting ([`arrive_named`]). So warps can divide the
+//! work: those that bring data arrive where those that use it wait, and the other way round when the place is free
+//! again.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;
@@ -140,8 +141,9 @@ pub unsafe fn arrive_named(barrier: u32, threads: u32) {
 ///
 /// # Safety
 ///
-/// `REGISTERS` must be a multiple of 8 in 24..=256 and no less than the warp has, and others must give back what it takes.
-/// All warps of the warp group must come to the same call, converged, and synchronise before they change the number again.
+/// `REGISTERS` must be a multiple of 8 in 24..=256 and no less than the warp has, and others must give back what it
+/// takes. All warps of the warp group must come to the same call, converged, and synchronise before they change the
+/// number again.
 #[inline(always)]
 pub unsafe fn set_registers_more<const REGISTERS: u32>() {
     #[cfg(target_arch = "nvptx64")]

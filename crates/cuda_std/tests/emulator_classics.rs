@@ -1,4 +1,5 @@
-//! Kernels of the textbooks, which are right: the emulator finds nothing, and they compute what they should, in any order.
+//! Kernels of the textbooks, which are right: the emulator finds nothing, and they compute what they should, in any
+//! order.
 
 use cuda_std::emulator::{Dim3, Fault, Launch, Memory};
 use cuda_std::shared::dynamic_shared_mem;
@@ -202,8 +203,8 @@ const TILE: u32 = 8;
 /// Transposes a matrix by tiles, in dynamic shared memory.
 ///
 /// # Safety
-/// `input` is valid for `height` times `width` values, and `output` too. Blocks are tiles, and have shared memory for one
-/// with a padding of one value per row.
+/// `input` is valid for `height` times `width` values, and `output` too. Blocks are tiles, and have shared memory for
+/// one with a padding of one value per row.
 #[kernel]
 unsafe fn transpose(input: *const f32, output: *mut f32, width: u32, height: u32) {
     let tile = dynamic_shared_mem::<f32>();

@@ -112,8 +112,8 @@ fn blocks_of_a_cluster_exchange_data_in_both_directions() {
 /// Sums over the blocks of a cluster, round by round: all add up what all have.
 ///
 /// # Safety
-/// Clusters have so many blocks, and blocks 16 bytes of dynamic shared memory for each thread. `sums` is valid for a value
-/// for each thread.
+/// Clusters have so many blocks, and blocks 16 bytes of dynamic shared memory for each thread. `sums` is valid for a
+/// value for each thread.
 #[kernel]
 unsafe fn add_up(blocks: u32, rounds: u32, sums: *mut f32) {
     let own = place(dynamic_shared_mem());
@@ -247,8 +247,8 @@ fn the_barrier_orders_the_threads_of_a_block_as_well() {
     assert_right(&two_clusters(2), exchange_in_block);
 }
 
-/// Each block brings words by copies that are under way at the barrier of the cluster, some completed by a memory barrier
-/// and some waited for; the other block reads them.
+/// Each block brings words by copies that are under way at the barrier of the cluster, some completed by a memory
+/// barrier and some waited for; the other block reads them.
 ///
 /// # Safety
 /// Clusters of two blocks. `words` is valid for a value for each thread.

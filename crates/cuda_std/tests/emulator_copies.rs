@@ -1,5 +1,5 @@
-//! Asynchronous copies: right uses pass and deliver the data; what comes too early or too late is reported, whatever the
-//! order in which the emulator makes the accesses.
+//! Asynchronous copies: right uses pass and deliver the data; what comes too early or too late is reported, whatever
+//! the order in which the emulator makes the accesses.
 
 use cuda_std::emulator::{Access, Dim3, FaultKind, Launch, Memory, Place};
 use cuda_std::shared::SharedPtr;

@@ -1,5 +1,6 @@
-//! Memory barriers: threads that bring data through a ring of slots, by copies of both kinds, and warps that use it, run as
-//! they should; what they forget to wait for is reported, whatever the order in which the emulator makes the accesses.
+//! Memory barriers: threads that bring data through a ring of slots, by copies of both kinds, and warps that use it,
+//! run as they should; what they forget to wait for is reported, whatever the order in which the emulator makes the
+//! accesses.
 
 use cuda_std::emulator::{Access, Dim3, FaultKind, Instead, Launch, MbarrierProblem, Memory, Place, WarpProblem};
 use cuda_std::mbarrier::Mbarrier;

@@ -42,8 +42,8 @@ fn orders(blocks: u32, threads: u32) -> impl Iterator<Item = Launch> {
     [launch()].into_iter().chain((0..20).map(move |seed| launch().seed(seed)))
 }
 
-/// The first two warps bring `ROUNDS` times 64 words through a ring; each of the other threads adds up two words of each
-/// round, those that several warps read among them, and finally another thread's sum to its own.
+/// The first two warps bring `ROUNDS` times 64 words through a ring; each of the other threads adds up two words of
+/// each round, those that several warps read among them, and finally another thread's sum to its own.
 ///
 /// # Safety
 /// `source` is valid for `ROUNDS * 64` words, `sums` for 128 of each block.

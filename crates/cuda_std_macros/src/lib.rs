@@ -13,8 +13,8 @@ use crate::arguments::Arguments;
 ///
 /// Compiled for the GPU, the function gets the kernel calling convention and keeps its name in the PTX, so names are
 /// unique over all kernels of a crate. Compiled for the host it stays the `unsafe fn` that it is written as; beside it
-/// stands a static, `SCALE_ENTRY` for a kernel `scale`, of type `cuda_std::entry::Entry`: with it the kernel can be found
-/// and called by name.
+/// stands a static, `SCALE_ENTRY` for a kernel `scale`, of type `cuda_std::entry::Entry`: with it the kernel can be
+/// found and called by name.
 ///
 /// ```
 /// # use cuda_std_macros::kernel;

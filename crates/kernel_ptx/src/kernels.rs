@@ -6,8 +6,8 @@ use cuda_builder::{CudaBuilder, DeviceCompiler, Error, Ptx, Sources};
 
 use crate::{machine_code::MachineCode, prebuilt::Prebuilt};
 
-/// One for each generation whose instructions the kernels use; a newer GPU runs the newest that it can. One that ends in
-/// `a` has instructions of that generation alone, and no newer GPU runs it.
+/// One for each generation whose instructions the kernels use; a newer GPU runs the newest that it can. One that ends
+/// in `a` has instructions of that generation alone, and no newer GPU runs it.
 const ARCHITECTURES: &[&str] = &["sm_70", "sm_80", "sm_90a"];
 
 /// What the PTX is compiled from. Tests and documents of these crates are not in it.

@@ -1,7 +1,7 @@
 //! Where conv-transpose gets the PTX of its kernels from: compiled out of `kernels/`, or prebuilt in `ptx/`.
 //!
-//! The build script of the library and `cargo xtask ptx` share this, so that they agree on what the kernels are made of,
-//! which architectures they are built for, and when the prebuilt files are up to date.
+//! The build script of the library and `cargo xtask ptx` share this, so that they agree on what the kernels are made
+//! of, which architectures they are built for, and when the prebuilt files are up to date.
 
 mod choice;
 mod kernels;

@@ -1,7 +1,7 @@
 //! Machine code that lies beside the prebuilt PTX: what NVIDIA's assembler makes of it, for the GPUs that it is for.
 //!
-//! It spares programs the driver's compiler when they start, which takes a second for a large kernel. Beside it lies the hash of the PTX that
-//! it was made from: machine code of other PTX is of no use.
+//! It spares programs the driver's compiler when they start, which takes a second for a large kernel. Beside it lies
+//! the hash of the PTX that it was made from: machine code of other PTX is of no use.
 
 use std::fs;
 use std::io;

@@ -25,9 +25,11 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Assembles ptx/ for the GPUs that run it, and writes what each kernel takes to ptx/REGISTERS.md, and machine code beside it.
+    /// Assembles ptx/ for the GPUs that run it, and writes what each kernel takes to ptx/REGISTERS.md, and machine code
+    /// beside it.
     Ptxas {
-        /// Changes nothing, but fails if a kernel spills or uses a stack, if ptxas warns, or if the table or the machine code is out of date.
+        /// Changes nothing, but fails if a kernel spills or uses a stack, if ptxas warns, or if the table or the
+        /// machine code is out of date.
         #[arg(long)]
         check: bool,
         /// NVIDIA's assembler.

@@ -1,5 +1,5 @@
-//! Computing: what a team does with what has been staged. Of the products, output channels are the rows and positions the columns: there are always 64 rows to fill, and up to 256 positions
-//! read them once.
+//! Computing: what a team does with what has been staged. Of the products, output channels are the rows and positions
+//! the columns: there are always 64 rows to fill, and up to 256 positions read them once.
 
 use cuda_std::{mem, shared::dynamic_shared_mem, warp};
 
@@ -55,7 +55,8 @@ pub(super) unsafe fn consume<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, 
     }
 }
 
-/// Where the positions of each slot of the team begin, counted from those of the block's first one: in the staged input.
+/// Where the positions of each slot of the team begin, counted from those of the block's first one: in the staged
+/// input.
 ///
 /// # Safety
 /// All lanes of the warp come here together.
@@ -70,7 +71,8 @@ unsafe fn slot_places<const BLOCKS: usize, const SLOTS: usize>(t: &Flat) -> [u32
     })
 }
 
-/// Starts the products of a part that is staged in that slot of the ring. When those of its first tap are under way, those of the stage before are complete, and that is left.
+/// Starts the products of a part that is staged in that slot of the ring. When those of its first tap are under way,
+/// those of the stage before are complete, and that is left.
 ///
 /// # Safety
 /// The stage is full; all threads of the team come here together.

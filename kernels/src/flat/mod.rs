@@ -1,18 +1,24 @@
 //! Flat: layers of stride 1 as products of matrices that the tensor cores read from shared memory, all of both.
 //!
-//! An output position reads the input at some distance, the same for all positions: `output + padding - tap * dilation`. Let the positions of a sample be numbered row by
-//! row, slice by slice, with as many beyond each row and slice as taps reach, where the input is zero. Then a tap's distance is one number, along this *flat* axis, whatever the dimensions;
-//! and a tile is a stretch of positions, which need not end where rows do. A block
+//! An output position reads the input at some distance, the same for all positions:
+//! `output + padding - tap * dilation`. Let the positions of a sample be numbered row by row, slice by slice, with as
+//! many beyond each row and slice as taps reach, where the input is zero. Then a tap's distance is one number, along
+//! this *flat* axis, whatever the dimensions; and a tile is a stretch of positions, which need not end where rows do. A
+//! block
 //!
-//! 1. stages 16 input channels of a tile's positions, and of those that taps reach from there, which have been packed before (`pack`): as `f16`, the channels of a position side by side, so that a
-//!    matrix of neighbouring positions begins wherever a tap says (`stage`);
+//! 1. stages 16 input channels of a tile's positions, and of those that taps reach from there, which have been packed
+//!    before (`pack`): as `f16`, the channels of a position side by side, so that a matrix of neighbouring positions
+//!    begins wherever a tap says (`stage`);
 //! 2. multiplies it by the weights of each tap, which come in the order in which they are needed (`compute`);
 //! 3. stores its sums, by way of shared memory, in whole lines (`store`).
 //!
-//! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then neighbours along an outer axis, *residues*, are
-//! joined and share them, with a weight of zero where one has no such tap. And slots, the positions of a product, may be those of further residues, which have most of what is staged in common.
+//! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then
+//! neighbours along an outer axis, *residues*, are joined and share them, with a weight of zero where one has no such
+//! tap. And slots, the positions of a product, may be those of further residues, which have most of what is staged in
+//! common.
 //!
-//! Limits: strides of 1, fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed.
+//! Limits: strides of 1, fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is
+//! fixed.
 
 mod compute;
 mod pack;
@@ -35,7 +41,8 @@ use crate::{
     tile::{CONTROL_BYTES, Ring, TEAM_THREADS, TEAMS, give_registers, take_registers},
 };
 
-/// Threads of a block: two teams, and one more warp group, of which a warp stages. Teams have the registers of the others.
+/// Threads of a block: two teams, and one more warp group, of which a warp stages. Teams have the registers of the
+/// others.
 pub const THREADS: u32 = TEAMS * TEAM_THREADS + 128;
 
 /// The most rows of the table, which lies in shared memory.
@@ -188,7 +195,8 @@ impl Team {
         Self { number: thread::thread_idx_x() / TEAM_THREADS, divides_channels: t.divides_channels != 0 }
     }
 
-    /// Of a slot with so many times eight positions the residue, counted in joined ones, and where in the tile it begins.
+    /// Of a slot with so many times eight positions the residue, counted in joined ones, and where in the tile it
+    /// begins.
     #[cfg_attr(gpu, inline(always))]
     fn slot<const BLOCKS: usize, const SLOTS: usize>(&self, t: &Flat, slot: u32) -> (u32, u32) {
         let number = slot + if self.divides_channels { 0 } else { self.number * SLOTS as u32 };
@@ -240,9 +248,10 @@ macro_rules! flat_kernel {
         /// Computes a transposed convolution of stride 1 along a flat axis.
         ///
         /// # Safety
-        /// The pointers are device pointers: `tables` to the tables that `flat` describes, `input` and `weight` to the packed input and weight, `output` to a tensor of the layer's shape; `bias` is
-        /// null or has an element per output channel. Nothing else accesses the output meanwhile. The grid has as many blocks as `flat` says, of [`THREADS`] threads, and the shared memory that the
-        /// host has divided up.
+        /// The pointers are device pointers: `tables` to the tables that `flat` describes, `input` and `weight` to the
+        /// packed input and weight, `output` to a tensor of the layer's shape; `bias` is null or has an element per
+        /// output channel. Nothing else accesses the output meanwhile. The grid has as many blocks as `flat` says, of
+        /// [`THREADS`] threads, and the shared memory that the host has divided up.
         #[kernel(launch_bounds(384, 1))]
         pub unsafe fn $name(
             flat: Flat,

@@ -1,9 +1,12 @@
-//! Pack: brings the input into the form in which the flat kernels stage it, two small grids as those of `tile/pack_input.rs`.
+//! Pack: brings the input into the form in which the flat kernels stage it, two small grids as those of
+//! `tile/pack_input.rs`.
 //!
-//! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind the same header: of each position the channels side by side, 16 bytes. There are an even number of
-//! blocks of eight channels. Positions are those that taps read: where there is no input, and in channels that there are not, it is zero.
+//! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind the same
+//! header: of each position the channels side by side, 16 bytes. There are an even number of blocks of eight channels.
+//! Positions are those that taps read: where there is no input, and in channels that there are not, it is zero.
 //!
-//! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring positions, so that each load of a warp is a line of the cache, and each store four.
+//! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring positions, so that
+//! each load of a warp is a line of the cache, and each store four.
 
 use cuda_std::{half, kernel, math::larger_magnitude, mem, thread};
 
@@ -23,8 +26,9 @@ const UNDER_WAY: usize = 2;
 /// Packs the samples as if the largest value of each were around one, and finds it.
 ///
 /// # Safety
-/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
-/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
+/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input
+/// has, aligned to 16 bytes, which nothing else accesses meanwhile. There are `packing.blocks` blocks for each sample,
+/// of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
 #[kernel]
 pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     let share = Share::of_block(packing.batch, packing.blocks);
@@ -38,7 +42,8 @@ pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u3
 /// Notes the exponents of the samples, and packs those again for which another one is right.
 ///
 /// # Safety
-/// As [`pack_flat`](fn@pack_flat), which has packed the same input, or is about to end, if this grid need not wait for it.
+/// As [`pack_flat`](fn@pack_flat), which has packed the same input, or is about to end, if this grid need not wait for
+/// it.
 #[kernel]
 pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     let share = Share::of_block(packing.batch, packing.blocks);
@@ -85,7 +90,8 @@ unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const
     largest
 }
 
-/// Loads the channels of the packed position of that number, which there is if it `exists`; zero where there is no input.
+/// Loads the channels of the packed position of that number, which there is if it `exists`; zero where there is no
+/// input.
 ///
 /// # Safety
 /// As [`pack_flat`](fn@pack_flat), of a sample that begins there.
@@ -115,7 +121,8 @@ unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -
     values
 }
 
-/// The largest finite magnitude among the channels of a position, which are looked at one by one only if one of them is not finite.
+/// The largest finite magnitude among the channels of a position, which are looked at one by one only if one of them is
+/// not finite.
 #[cfg_attr(gpu, inline(always))]
 fn largest_of(values: &[f32; CHANNELS]) -> f32 {
     let all = values.iter().fold(0.0, |largest, &value| larger_magnitude(largest, value));

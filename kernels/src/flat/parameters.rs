@@ -6,8 +6,9 @@ use crate::index::Divisor;
 
 /// A layer, and how its tiles are computed.
 ///
-/// The positions of a sample are numbered along a *flat axis*: row by row, each as long as output and input need it, slice by slice. Along one axis
-/// besides that of rows, a position may stand for some neighbours, one for each *residue*: `coordinate = position * residues + residue`.
+/// The positions of a sample are numbered along a *flat axis*: row by row, each as long as output and input need it,
+/// slice by slice. Along one axis besides that of rows, a position may stand for some neighbours, one for
+/// each *residue*: `coordinate = position * residues + residue`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Flat {

@@ -1,4 +1,5 @@
-//! Staging: a warp that has the packed input and the packed weight copied to shared memory, in bulk, a stage ahead of the teams or more.
+//! Staging: a warp that has the packed input and the packed weight copied to shared memory, in bulk, a stage ahead of
+//! the teams or more.
 
 use cuda_std::{
     async_copy::copy_bulk,

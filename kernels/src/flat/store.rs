@@ -1,6 +1,7 @@
 //! Storing: each warp brings the sums of eight of its channels to shared memory, and stores them in lines.
 //!
-//! Where the positions of the tile lie in the output is found once, and kept in a table. Lanes begin where sectors of the memory do, so that most of what a warp stores at a time are whole ones.
+//! Where the positions of the tile lie in the output is found once, and kept in a table. Lanes begin where sectors of
+//! the memory do, so that most of what a warp stores at a time are whole ones.
 
 use cuda_std::{
     math, mem,
@@ -93,7 +94,8 @@ impl Target<'_> {
         }
     }
 
-    /// Finds where the positions of the team's slots lie in an output channel, for the first residue, and how many residues there are.
+    /// Finds where the positions of the team's slots lie in an output channel, for the first residue, and how many
+    /// residues there are.
     ///
     /// # Safety
     /// As [`store`](Self::store).

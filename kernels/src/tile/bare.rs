@@ -1,14 +1,18 @@
-//! Bare rows: output rows that no tap reaches, written by producers that have nothing else to do while teams compute and store the others.
+//! Bare rows: output rows that no tap reaches, written by producers that have nothing else to do while teams compute
+//! and store the others.
 //!
-//! What is bare is the same in every output channel: *stretches* between the lines of the teams, of which the host makes a table. Two warps of each block share
-//! them out. Each keeps the bias of a channel in shared memory many times over, and copies from there in bulk: that takes the fewest instructions, of which the
-//! teams want all that there are. Copies are of whole sectors. What is left at the ends of a stretch is part of the sectors that lines begin and end in, and is
-//! written with these (`Line::BIASES_BEFORE`), or word by word if no line does so.
+//! What is bare is the same in every output channel: *stretches* between the lines of the teams, of which the host
+//! makes a table. Two warps of each block share them out. Each keeps the bias of a channel in shared memory many times
+//! over, and copies from there in bulk: that takes the fewest instructions, of which the teams want all that there are.
+//! Copies are of whole sectors. What is left at the ends of a stretch is part of the sectors that lines begin and end
+//! in, and is written with these (`Line::BIASES_BEFORE`), or word by word if no line does so.
 //!
-//! Inputs and weights wait behind what is copied, so that teams wait, too, if these warps are faster than they need to be: the host says how many lanes
-//! copy at a time. All blocks write the same channels at about the same time, and not far from what the teams write: memory likes that better.
+//! Inputs and weights wait behind what is copied, so that teams wait, too, if these warps are faster than they need to
+//! be: the host says how many lanes copy at a time. All blocks write the same channels at about the same time, and not
+//! far from what the teams write: memory likes that better.
 //!
-//! Limits: only in kernels that are compiled for their layer, because lines have biases beside them only there; elsewhere the output is filled first.
+//! Limits: only in kernels that are compiled for their layer, because lines have biases beside them only there;
+//! elsewhere the output is filled first.
 
 #[cfg(cuda_arch = "sm_90a")]
 use cuda_std::{async_copy, tensor_core};

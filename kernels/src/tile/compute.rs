@@ -21,13 +21,14 @@ pub(super) struct Staged {
     pub(super) weight: Weights,
 }
 
-/// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be pending. What is to be done `meanwhile` is done once if the run
-/// [loads first](loads_first), when its first row is on its way. As soon as those of earlier runs are complete, `go_on` is called, once; in a kernel for
-/// any layer there are no registers for it, and the caller does that behind the run.
+/// Adds the products of a run. When it returns, those of earlier runs are complete: a run has more batches than may be
+/// pending. What is to be done `meanwhile` is done once if the run [loads first](loads_first), when its first row is on
+/// its way. As soon as those of earlier runs are complete, `go_on` is called, once; in a kernel for any layer there are
+/// no registers for it, and the caller does that behind the run.
 ///
 /// # Safety
-/// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its products are complete; all threads of the team come here
-/// together.
+/// The run's weights, at the latest after `meanwhile`, and its input are staged, and the weights stay so until its
+/// products are complete; all threads of the team come here together.
 #[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn multiply_run<
     const BLOCKS: usize,
@@ -90,15 +91,15 @@ pub(super) unsafe fn multiply_run<
     }
 }
 
-/// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too many rows. Of those that take factors as `f16`, only that of 32 columns and a packed
-/// input gains by them.
+/// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too
+/// many rows. Of those that take factors as `f16`, only that of 32 columns and a packed input gains by them.
 pub(super) const fn may_join_rows(blocks: usize, slots: usize, split: bool, f16: bool, convert: bool) -> bool {
     let has_use = if f16 { blocks == 4 && !split && !convert } else { blocks >= 2 && blocks <= 6 };
     has_use && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
 }
 
-/// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what is loaded would stay in too many registers, or it takes longer than it
-/// spares.
+/// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what
+/// is loaded would stay in too many registers, or it takes longer than it spares.
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn loads_first<const CONVERT: bool>(t: &Tiling, run: &Run) -> bool {
     CONVERT && kind(t, run) < Run::whole(0, 0)
@@ -134,15 +135,16 @@ fn is_kind(t: &Tiling, kind: u16, certain: u16) -> bool {
     kind == certain && kinds(t) >> certain & 1 == 1
 }
 
-/// Whether a lane's two positions are neighbours, the first one at an even word. It is a constant where it is the same for all runs.
+/// Whether a lane's two positions are neighbours, the first one at an even word. It is a constant where it is the same
+/// for all runs.
 #[cfg_attr(gpu, inline(always))]
 fn is_aligned(t: &Tiling, run: &Run) -> bool {
     let is_any = |bit: u32| t.run_kinds & bit != 0;
     is_any(Run::SOME_ALIGNED) && (!is_any(Run::SOME_UNALIGNED) || run.flags & Run::ALIGNED != 0)
 }
 
-/// How many kinds of runs a layer may have for products to stay under way from run to run, if factors are whole: those of a whole batch are in
-/// registers, and there are not enough for more kinds.
+/// How many kinds of runs a layer may have for products to stay under way from run to run, if factors are whole: those
+/// of a whole batch are in registers, and there are not enough for more kinds.
 const MOST_KINDS_UNDER_WAY: u32 = 2;
 
 /// The number of a way to halve the slots: they are not.
@@ -158,8 +160,8 @@ const fn rows_apart(taps: usize) -> usize {
     if taps == JOINED_ROW_TAPS as usize { JOINED_ROWS as usize } else { 1 }
 }
 
-/// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared memory is busy with them, which it is half as much
-/// with `f16`.
+/// How many input rows are on their way while one is multiplied: two where products are asynchronous, and the shared
+/// memory is busy with them, which it is half as much with `f16`.
 const fn rows_ahead(f16: bool) -> usize {
     if cfg!(cuda_arch = "sm_90a") && !f16 { 2 } else { 1 }
 }
@@ -190,7 +192,8 @@ const fn taken(halved: usize, slot: usize) -> u32 {
     if halved == WHOLE { u32::MAX } else { HALVES[halved - 1][slot % 2] }
 }
 
-/// Slabs of eight channels that come before that of a neighbouring tap, for a slot and the first tap along the axis of rows.
+/// Slabs of eight channels that come before that of a neighbouring tap, for a slot and the first tap along the axis of
+/// rows.
 const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize) -> u32 {
     if halved == WHOLE {
         return (neighbour * taps) as u32;
@@ -200,7 +203,8 @@ const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize)
     earlier + if slot % 2 == 1 { taken(halved, 0) >> neighbour & 1 } else { 0 }
 }
 
-/// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in the way of that number.
+/// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in
+/// the way of that number.
 ///
 /// # Safety
 /// As [`multiply_run`].
@@ -268,13 +272,15 @@ unsafe fn run_products<
     }
 }
 
-/// Whether input rows are multiplied one after the other, each for all slots that it contributes to, and not some of them together, each for its slot.
+/// Whether input rows are multiplied one after the other, each for all slots that it contributes to, and not some of
+/// them together, each for its slot.
 const fn goes_row_by_row(split: bool, taps: usize, halved: usize) -> bool {
     split || taps > 1 || halved != WHOLE
 }
 
-/// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their own, and twice as many batches
-/// are under way: if these registers are not too many. Of three batches or more, enough are under way as it is.
+/// Whether two blocks are computed by the same round of the loop, so that the factors of each have registers of their
+/// own, and twice as many batches are under way: if these registers are not too many. Of three batches or more, enough
+/// are under way as it is.
 const fn goes_by_two(slots: usize, split: bool, convert: bool, neighbours: usize, taps: usize, halved: usize) -> bool {
     const MOST_REGISTERS: usize = 32;
     let batches = batches(slots, split, convert, neighbours, taps, halved);
@@ -296,13 +302,14 @@ const fn batches(slots: usize, split: bool, convert: bool, neighbours: usize, ta
     if batches == 0 { 1 } else { batches }
 }
 
-/// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of the other are made. What teams convert has twice as many
-/// channels.
+/// Rows of one tap that are multiplied together: two batches at least, so that one is under way while the factors of
+/// the other are made. What teams convert has twice as many channels.
 const fn rows_of_batch(slots: usize, convert: bool) -> usize {
     if slots >= 4 && !convert { 2 } else { 1 }
 }
 
-/// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are made.
+/// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are
+/// made.
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
@@ -356,7 +363,8 @@ unsafe fn multiply_block<
     }
 }
 
-/// Adds the products of a run for eight channels, of one input row after the other: each is loaded once for all slots that it contributes to.
+/// Adds the products of a run for eight channels, of one input row after the other: each is loaded once for all slots
+/// that it contributes to.
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
@@ -403,7 +411,8 @@ unsafe fn row_by_row<
                 row = row.shifted(row_step);
                 next[rows_ahead - 1] = row.load::<NEIGHBOURS>(t, aligned, are_16);
             }
-            // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are enough for.
+            // What is multiplied has to be there when a batch begins: here all of it, or as much as registers are
+            // enough for.
             let mut whole = [Factor::ZERO; 3];
             if !SPLIT {
                 whole = begin_batch(accumulators, ROW, pending, || Factor::whole::<F16, CONVERT>(&fragments, &staged.scale));
@@ -431,8 +440,8 @@ unsafe fn row_by_row<
     }
 }
 
-/// Adds the products of a run of one tap along the axis of rows for eight channels, of some input rows at a time: each contributes to
-/// one slot.
+/// Adds the products of a run of one tap along the axis of rows for eight channels, of some input rows at a time: each
+/// contributes to one slot.
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.
@@ -492,8 +501,8 @@ unsafe fn rows_together<
     }
 }
 
-/// Begins a batch of products, number `batch` of a block of channels: makes its factors when their registers are free, which they are with at most so many
-/// batches `pending`.
+/// Begins a batch of products, number `batch` of a block of channels: makes its factors when their registers are free,
+/// which they are with at most so many batches `pending`.
 ///
 /// # Safety
 /// All threads of the team come here together.
@@ -555,15 +564,17 @@ impl PackedRun {
     /// The table has such a run.
     #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load(t: &Tiling, tables: *const [u32; 4], number: u32) -> Self {
-        // Nothing, as no block has so many threads. If the compiler knew here that all lanes load the same, it would move that to uniform registers, which waits for it.
+        // Nothing, as no block has so many threads. If the compiler knew here that all lanes load the same, it would
+        // move that to uniform registers, which waits for it.
         let zero = hint::opaque(thread::thread_idx_x()) / MOST_THREADS;
         let row = tables.wrapping_add((t.first_run_row + number * parameters::rows::<Run>() + zero) as usize);
         // SAFETY: the caller's promise.
         Self(unsafe { mem::load_readonly(row) })
     }
 
-    /// The run, taken apart here and not where it was loaded. It goes through shuffles so that the compiler sees again that it is the same for all lanes, but
-    /// where that takes longer than it spares: runs of TF32 factors without several taps along the axis of rows are short.
+    /// The run, taken apart here and not where it was loaded. It goes through shuffles so that the compiler sees again
+    /// that it is the same for all lanes, but where that takes longer than it spares: runs of TF32 factors without
+    /// several taps along the axis of rows are short.
     ///
     /// # Safety
     /// All lanes of the warp come here together, with the same run.

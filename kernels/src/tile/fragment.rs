@@ -1,10 +1,12 @@
-//! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an `f32` channel, or two channels
-//! as `f16`; or by 16 words that teams make pairs of `f16` of, or that are the large parts of eight such pairs and their small parts. The second half of 16 words may be the same eight channels of other
+//! Fragments: what the lanes of a warp load of the staged input for a product, 16 positions by eight words of each: an
+//! `f32` channel, or two channels as `f16`; or by 16 words that teams make pairs of `f16` of, or that are the large
+//! parts of eight such pairs and their small parts. The second half of 16 words may be the same eight channels of other
 //! positions: those that another tap takes.
 //!
-//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`, and of `t + 8` and `t + 12` if there are as many: neighbours, so that one load brings both, where they
-//! lie in the same row and at an even word. As rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel. Channels that are four
-//! apart become a pair.
+//! Lane `4 * g + t` has positions `2 * g` and `2 * g + 1` of words `t` and `t + 4`, and of `t + 8` and `t + 12` if
+//! there are as many: neighbours, so that one load brings both, where they lie in the same row and at an even word. As
+//! rows of the matrix product they are numbers `g` and `g + 8`. Below, a word of all positions is called a channel.
+//! Channels that are four apart become a pair.
 
 #[cfg(not(cuda_arch = "sm_90a"))]
 use cuda_std::hint;
@@ -74,12 +76,13 @@ impl Fragment {
         })
     }
 
-    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each channel: two, or four if there are 16 words. `aligned` positions
-    /// are at an even word, and their neighbours follow.
+    /// Loads both positions, and for more than one of `NEIGHBOURS` also the positions that follow them, of each
+    /// channel: two, or four if there are 16 words. `aligned` positions are at an even word, and their neighbours
+    /// follow.
     ///
     /// # Safety
-    /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not aligned, the second
-    /// position follows the first one.
+    /// The words lie within a staged input that is complete. Unless there is one neighbour only and they are not
+    /// aligned, the second position follows the first one.
     #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn load<const NEIGHBOURS: usize>(&self, t: &Tiling, aligned: bool, are_16: bool) -> Loaded {
         let load = |number: u32| {
@@ -91,7 +94,8 @@ impl Fragment {
     }
 }
 
-/// Loads two positions of a channel, the first one at an address, the second one so many words further, and their neighbours.
+/// Loads two positions of a channel, the first one at an address, the second one so many words further, and their
+/// neighbours.
 ///
 /// # Safety
 /// As [`Fragment::load`].
@@ -105,8 +109,8 @@ unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: boo
             let [a, b] = if aligned { pair(0) } else { [word(0), word(second)] };
             return [a, b, 0.0, 0.0];
         }
-        // Pairs, the first of which begins before an odd word: in the same row. A warp's pairs take the shared memory no longer than its
-        // single words do. There is nothing to branch at: products are under way.
+        // Pairs, the first of which begins before an odd word: in the same row. A warp's pairs take the shared memory
+        // no longer than its single words do. There is nothing to branch at: products are under way.
         let before = if aligned { 0 } else { 4u32.wrapping_neg() };
         let ([a, b], [c, d]) = (pair(before), pair(before.wrapping_add(8)));
         let e = if NEIGHBOURS == 2 { 0.0 } else { word(if aligned { 0 } else { 3 }) };
@@ -114,7 +118,8 @@ unsafe fn load_at<const NEIGHBOURS: usize>(place: u32, second: u32, aligned: boo
     }
 }
 
-/// What a lane loads: up to four words of channels `t`, `t + 4`, and, if there are 16, `t + 8` and `t + 12`, which are zero otherwise.
+/// What a lane loads: up to four words of channels `t`, `t + 4`, and, if there are 16, `t + 8` and `t + 12`, which are
+/// zero otherwise.
 pub(super) type Loaded = [[f32; 4]; 4];
 
 /// The first position of this lane in its tile. The second one follows.
@@ -134,7 +139,8 @@ fn position_offset(t: &Tiling, row: u32) -> u32 {
     (slice * t.halo_y.value() as u32 + y * t.step_y) * t.pitch + x
 }
 
-/// A fragment as tensor cores take it: of both positions channel `t`, then channel `t + 4`; or both channels of these as `f16`, then both of the others.
+/// A fragment as tensor cores take it: of both positions channel `t`, then channel `t + 4`; or both channels of these
+/// as `f16`, then both of the others.
 #[derive(Clone, Copy)]
 pub(super) struct Factor {
     /// Rounded, or pairs of `f16`, or the large parts.
@@ -147,7 +153,8 @@ impl Factor {
     /// All zero.
     pub(super) const ZERO: Self = Self { large: [0.0; 4], small: [0.0; 4] };
 
-    /// The fragments that begin with each of the words that were loaded, not split: rounded; or made again if they are `F16`, of what teams `CONVERT`, or of what is packed.
+    /// The fragments that begin with each of the words that were loaded, not split: rounded; or made again if they are
+    /// `F16`, of what teams `CONVERT`, or of what is packed.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn whole<const F16: bool, const CONVERT: bool>(loaded: &Loaded, scale: &Scale) -> [Self; 3] {
         let loaded = if CONVERT { packed(loaded, scale) } else { [loaded[0], loaded[1]] };
@@ -167,7 +174,8 @@ impl Factor {
         larges.map(|large| Self { large, small: [0.0; 4] })
     }
 
-    /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split; or made again if both parts are packed as `F16` already; or such parts, if teams `CONVERT`.
+    /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split; or made again if both parts are
+    /// packed as `F16` already; or such parts, if teams `CONVERT`.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn split<const NEIGHBOUR: usize, const F16: bool, const CONVERT: bool>(
         loaded: &Loaded,

@@ -1,8 +1,10 @@
 //! In turn: one team stores after the other, if that is `on`, and meanwhile the other one computes.
 //!
-//! Teams that store at the same time are in each other's way: their stores, and what they load from shared memory for them, queue in the same places. Left to
-//! themselves they may fall in step or not; a few hundred cycles more or less at the end of a job decide which. So the first team waits until the second one has stored its part of the job before,
-//! and the second one until the first one has stored its part of this job. That pays where the ring of inputs lets one team be ahead for as long as the other one stores.
+//! Teams that store at the same time are in each other's way: their stores, and what they load from shared memory for
+//! them, queue in the same places. Left to themselves they may fall in step or not; a few hundred cycles more or less
+//! at the end of a job decide which. So the first team waits until the second one has stored its part of the job
+//! before, and the second one until the first one has stored its part of this job. That pays where the ring of inputs
+//! lets one team be ahead for as long as the other one stores.
 
 use cuda_std::{hint, thread};
 

@@ -1,6 +1,8 @@
-//! Largest: the largest finite magnitude among values, which decides the power of two that they are multiplied by (`scale`).
+//! Largest: the largest finite magnitude among values, which decides the power of two that they are multiplied by
+//! (`scale`).
 //!
-//! Infinities and not-a-numbers decide nothing. Magnitudes compare as their bits do, so that warps reduce them as integers.
+//! Infinities and not-a-numbers decide nothing. Magnitudes compare as their bits do, so that warps reduce them as
+//! integers.
 
 #[cfg(not(cuda_arch = "sm_70"))]
 use cuda_std::{math::larger_magnitude, shared::SharedPtr, thread, warp};
@@ -18,7 +20,8 @@ pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
     largest_magnitude(values.map(finite))
 }
 
-/// The largest finite magnitude of two times four values, which are looked at one by one only if the largest of all is not finite.
+/// The largest finite magnitude of two times four values, which are looked at one by one only if the largest of all is
+/// not finite.
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn largest_of_pairs([low, high]: [[f32; 4]; 2]) -> f32 {
@@ -36,7 +39,8 @@ fn largest_magnitude([a, b, c, d]: [f32; 4]) -> f32 {
 /// The largest value of all threads of the block, none of which is negative. All of them get it.
 ///
 /// # Safety
-/// All threads of the block, which has so many whole warps, come here together, and are done with `of_warps`, a word for each warp.
+/// All threads of the block, which has so many whole warps, come here together, and are done with `of_warps`, a word
+/// for each warp.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn largest_of_block(largest: f32, of_warps: SharedPtr<u32>, warps: u32) -> f32 {

@@ -1,32 +1,36 @@
 //! Tile: implicit matrix products on tensor cores, or on ordinary ones where those do not take TF32.
 //!
-//! For the output positions of one phase, a transposed convolution is a matrix product: rows are positions, columns output channels,
-//! and the sum runs over input channels times taps. Nothing is laid out for it in memory. A block
+//! For the output positions of one phase, a transposed convolution is a matrix product: rows are positions, columns
+//! output channels, and the sum runs over input channels times taps. Nothing is laid out for it in memory. A block
 //!
 //! 1. takes a *tile*: a box of positions, the output channels of a tile, and the phases of a *pass*;
-//! 2. stages eight (or a multiple of eight) input channels of the box and its halo in shared memory, as they lie in the tensor, and the
-//!    weights of those channels (`stage`, `ring`);
-//! 3. in each *run* loads what neighbouring taps need of an input row into registers once (`fragment`), and multiplies it by the weights
-//!    of every *slot* that the row contributes to (`compute`, `multiply`);
-//! 4. stores the slots, straight from registers or through shared memory, whichever writes whole stretches of output rows (`store`).
+//! 2. stages eight (or a multiple of eight) input channels of the box and its halo in shared memory, as they lie in the
+//!    tensor, and the weights of those channels (`stage`, `ring`);
+//! 3. in each *run* loads what neighbouring taps need of an input row into registers once (`fragment`), and multiplies
+//!    it by the weights of every *slot* that the row contributes to (`compute`, `multiply`);
+//! 4. stores the slots, straight from registers or through shared memory, whichever writes whole stretches of output
+//!    rows (`store`).
 //!
-//! A slot is a matrix of accumulators; slots are neighbouring output rows, which share the input rows between them. Few channels do not
-//! fill the columns of a matrix; then phases share the columns, and where one has no tap, its weights are zero. Phases take eight columns at
-//! a time, or, of up to four output channels, as few as these need. Two neighbouring rows of few channels may be *joined*: they share the columns as
-//! phases do, and a slot has both. Or slots come in pairs, with
-//! a half of the phases along x each, and each multiplies the taps of its half only. Which rows are
-//! multiplied by which weights is a table that the host makes: strides, dilation, padding, kernels of any extent and phases without
-//! taps are nothing to these kernels but other tables.
+//! A slot is a matrix of accumulators; slots are neighbouring output rows, which share the input rows between them. Few
+//! channels do not fill the columns of a matrix; then phases share the columns, and where one has no tap, its weights
+//! are zero. Phases take eight columns at a time, or, of up to four output channels, as few as these need. Two
+//! neighbouring rows of few channels may be *joined*: they share the columns as phases do, and a slot has both. Or
+//! slots come in pairs, with a half of the phases along x each, and each multiplies the taps of its half only. Which
+//! rows are multiplied by which weights is a table that the host makes: strides, dilation, padding, kernels of any
+//! extent and phases without taps are nothing to these kernels but other tables.
 //!
-//! Blocks stay, and do one job after the other; or, where jobs are few, several are `partners` in one. Two teams multiply and store, each at its own pace; other warps fetch ahead of them.
+//! Blocks stay, and do one job after the other; or, where jobs are few, several are `partners` in one. Two teams
+//! multiply and store, each at its own pace; other warps fetch ahead of them.
 //!
-//! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are summed. Tensor cores cut off
-//! where they should round when they add, an error that grows with the number of terms; so partial sums move on to ordinary registers
-//! every now and then. Where TF32 is precise enough, factors are rounded to it. In either precision they may be `f16` numbers instead, which have as many bits of fraction and are multiplied twice as fast: then weight and
-//! input are packed before, two channels in a word (`pack`, `pack_input`), and scaled to what these hold (`scale`); or teams convert the input when they load it, and others `measure` it for that.
+//! In single precision on tensor cores, every factor is the sum of two TF32 numbers, and three of the four products are
+//! summed. Tensor cores cut off where they should round when they add, an error that grows with the number of terms; so
+//! partial sums move on to ordinary registers every now and then. Where TF32 is precise enough, factors are rounded to
+//! it. In either precision they may be `f16` numbers instead, which have as many bits of fraction and are multiplied
+//! twice as fast: then weight and input are packed before, two channels in a word (`pack`, `pack_input`), and scaled to
+//! what these hold (`scale`); or teams convert the input when they load it, and others `measure` it for that.
 //!
-//! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the matrix empty. Bitwise
-//! repeatable: the order of all additions is fixed.
+//! Limits: a channel has fewer than 2^31 elements, the packed weight too. Groups of few channels leave most of the
+//! matrix empty. Bitwise repeatable: the order of all additions is fixed.
 
 mod bare;
 mod compute;
@@ -114,8 +118,8 @@ pub const fn slab_bytes(tile_columns: u32, split: bool) -> u32 {
     tile_columns * 8 * 4 * if split { 2 } else { 1 }
 }
 
-/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots. `ORDINARY` cores multiply factors as they are; others take
-/// them as `F16`, `SPLIT` them, or round them.
+/// The kernel: teams and producers part. Tiles have `8 * BLOCKS` columns and `SLOTS` slots. `ORDINARY` cores multiply
+/// factors as they are; others take them as `F16`, `SPLIT` them, or round them.
 ///
 /// # Safety
 /// As the kernels that `tile_kernel` makes.
@@ -142,7 +146,8 @@ unsafe fn tile<
             if F16 && !CONVERT && t.awaits_input != 0 {
                 cuda_std::grid::await_prerequisites();
             }
-            // What follows in the stream and need not wait writes elsewhere, and may read what has been waited for here.
+            // What follows in the stream and need not wait writes elsewhere, and may read what has been waited for
+            // here.
             cuda_std::grid::launch_dependents();
         }
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
@@ -159,7 +164,8 @@ unsafe fn tile<
     }
 }
 
-/// Brings the beginning of the tables closer, which is all of them for most layers: everything that a block does first waits for some entry.
+/// Brings the beginning of the tables closer, which is all of them for most layers: everything that a block does first
+/// waits for some entry.
 ///
 /// # Safety
 /// The tables are those that the tiling describes.
@@ -184,8 +190,8 @@ unsafe fn zero_of_tables(t: &Tiling, tables: *const [u32; 4]) -> u32 {
     chunk.padding[0]
 }
 
-/// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for some things; who compiles it for one knows
-/// the lines by their comments. Only on compute capability 9.0, and on the host.
+/// Whether the kernel is compiled for its layer. In one for any layer there are not enough registers for some things;
+/// who compiles it for one knows the lines by their comments. Only on compute capability 9.0, and on the host.
 #[cfg_attr(gpu, inline(always))]
 fn is_specialised() -> bool {
     #[cfg(cuda_arch = "sm_90a")]
@@ -236,7 +242,8 @@ unsafe fn consume<
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
-        // Where teams split, sums lose their scale when they move on, and words are taken apart, not multiplied as they were loaded.
+        // Where teams split, sums lose their scale when they move on, and words are taken apart, not multiplied as they
+        // were loaded.
         let keeps_scale = F16 && !(SPLIT && CONVERT);
         let scale = Scale::one(Again::with(if keeps_scale { zero_of_tables(t, operands.tables) } else { 0 }));
         // Needed at the end of each stage there.
@@ -249,7 +256,8 @@ unsafe fn consume<
         let mut next = PackedRun::load(t, operands.tables, upcoming.first_run);
         while let Some(job) = next_job(t, &mut round) {
             let (first_run, has_product) = (upcoming.first_run, upcoming.has_product());
-            // In a kernel for any layer there are not enough registers to keep it. Where there is one pass, all jobs are alike.
+            // In a kernel for any layer there are not enough registers to keep it. Where there is one pass, all jobs
+            // are alike.
             if is_specialised() && t.passes.value() as u32 > 1 {
                 upcoming = Upcoming::find(t, operands.tables, round);
             }
@@ -392,13 +400,15 @@ macro_rules! tile_kernel {
         /// Computes a transposed convolution, tile by tile.
         ///
         /// # Safety
-        /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to tensors of the
-        /// problem's shapes, or `input` to the packed input, `weight` to the packed weight; `bias` is null or has an element per output channel. Nothing else
-        /// accesses the output meanwhile. If the tiling has boxes and the input is aligned to 16 bytes, the first of the `maps` describes it,
-        /// and boxes of a stage, in the order x, y, z, samples, channels, the merged axes as one with x. If it has boxed words and the output is aligned so, the second one
-        /// describes that, and boxes of so many words in all channels of a tile: x, rows, channels of a group, groups, samples. Blocks have
-        /// [`THREADS`] threads and the shared memory that the tiling asks for; of partners there are as many as `tiling` says along x, which are a
-        /// cluster, and as many workers along y.
+        /// The pointers are device pointers: `tables` to the tables that `tiling` describes, `input` and `output` to
+        /// tensors of the problem's shapes, or `input` to the packed input, `weight` to the packed weight; `bias` is
+        /// null or has an element per output channel. Nothing else accesses the output meanwhile. If the tiling has
+        /// boxes and the input is aligned to 16 bytes, the first of the `maps` describes it, and boxes of a stage, in
+        /// the order x, y, z, samples, channels, the merged axes as one with x. If it has boxed words and the output is
+        /// aligned so, the second one describes that, and boxes of so many words in all channels of a tile: x, rows,
+        /// channels of a group, groups, samples. Blocks have [`THREADS`] threads and the shared memory that the tiling
+        /// asks for; of partners there are as many as `tiling` says along x, which are a cluster, and as many workers
+        /// along y.
         #[kernel(launch_bounds(384, 1))]
         pub unsafe fn $name(
             tiling: Tiling,
@@ -428,9 +438,9 @@ macro_rules! tile_kernel {
     };
 }
 
-/// Makes the kernels, and the list of them. Before compute capability 8.0 there are those for ordinary cores, later those for tensor cores, of which
-/// those that are large need more registers than a thread gets where threads cannot pass theirs
-/// on to each other, which is everywhere but on compute capability 9.0; there are also those for `f16`.
+/// Makes the kernels, and the list of them. Before compute capability 8.0 there are those for ordinary cores, later
+/// those for tensor cores, of which those that are large need more registers than a thread gets where threads cannot
+/// pass theirs on to each other, which is everywhere but on compute capability 9.0; there are also those for `f16`.
 macro_rules! tile_kernels {
     (
         ordinary { $($ordinary:ident: $ordinary_columns:literal, $ordinary_slots:literal;)+ }
@@ -518,8 +528,9 @@ pub struct Variant {
     pub split: bool,
     /// Whether they are `f16` numbers. Such a kernel joins no rows.
     pub f16: bool,
-    /// Whether the input is made `f16` by the teams when they load it, 16 channels at a time; otherwise it is packed before. If factors are split, a tile is to have one sample then: its inputs have a scale in
-    /// common, and no sample's accuracy is to depend on another one.
+    /// Whether the input is made `f16` by the teams when they load it, 16 channels at a time; otherwise it is packed
+    /// before. If factors are split, a tile is to have one sample then: its inputs have a scale in common, and no
+    /// sample's accuracy is to depend on another one.
     pub teams_convert: bool,
     /// Whether it multiplies on ordinary cores, factors as they are: it exists before compute capability 8.0 only.
     pub ordinary: bool,

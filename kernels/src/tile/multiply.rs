@@ -1,9 +1,10 @@
-//! The matrix product of a warp group: what the tile kernels need of tensor cores, with one file per generation of them, and of ordinary cores.
+//! The matrix product of a warp group: what the tile kernels need of tensor cores, with one file per generation of
+//! them, and of ordinary cores.
 //!
-//! Each warp holds 16 rows (positions) of the product for each slot, in the layout that `mma.sync.m16n8k8` and `wgmma` share: lane
-//! `4 * g + t` has columns `2 * t` and `2 * t + 1` of rows `g` and `g + 8`. Both read the weight from the same layout in shared memory
-//! too, so the algorithm is the same; `Accumulators` and `Weights` are what differs. Ordinary cores have the accumulators of `mma` and an order of their
-//! own in which they multiply.
+//! Each warp holds 16 rows (positions) of the product for each slot, in the layout that `mma.sync.m16n8k8` and `wgmma`
+//! share: lane `4 * g + t` has columns `2 * t` and `2 * t + 1` of rows `g` and `g + 8`. Both read the weight from the
+//! same layout in shared memory too, so the algorithm is the same; `Accumulators` and `Weights` are what differs.
+//! Ordinary cores have the accumulators of `mma` and an order of their own in which they multiply.
 
 #[cfg(not(cuda_arch = "sm_90a"))]
 pub(super) mod ffma;
@@ -27,8 +28,8 @@ use cuda_std::math;
 
 use crate::unrolled::unrolled;
 
-/// Gives this thread the registers that the producers give up: two times what teams have and once what those have is three times 168, with which the block was launched. To ask
-/// for more would be to wait for ever.
+/// Gives this thread the registers that the producers give up: two times what teams have and once what those have is
+/// three times 168, with which the block was launched. To ask for more would be to wait for ever.
 ///
 /// # Safety
 /// All threads of the warp group come here together, once.

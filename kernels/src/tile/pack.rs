@@ -1,11 +1,12 @@
 //! Pack: brings the weight into the form in which the tile kernels stage it, one thread per packed word.
 //!
-//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are neighbours or four apart, by the output channels of a tile. Or it is that of two, with eight channels each. Within it, eight output
-//! channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what `wgmma` calls a K-major operand
-//! without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs follow one another in the order in which
-//! blocks stage them: `[group][tile of channels][stage][slab]`. Where phases share the columns, blocks of eight columns belong to them in
-//! turn; or, of up to four channels, one, two or four columns each. Channels beyond the last one are zero, and so is a phase that has no tap
-//! where others have one.
+//! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are
+//! neighbours or four apart, by the output channels of a tile. Or it is that of two, with eight channels each. Within
+//! it, eight output channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what
+//! `wgmma` calls a K-major operand without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs
+//! follow one another in the order in which blocks stage them: `[group][tile of channels][stage][slab]`. Where phases
+//! share the columns, blocks of eight columns belong to them in turn; or, of up to four channels, one, two or four
+//! columns each. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
 
 #[cfg(not(cuda_arch = "sm_70"))]
 use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem};
@@ -20,7 +21,8 @@ use super::{
 };
 use crate::index::Index;
 
-/// Words of the header of a weight that is packed as `f16`: the largest magnitudes that as many blocks have found in it.
+/// Words of the header of a weight that is packed as `f16`: the largest magnitudes that as many blocks have found in
+/// it.
 pub const WEIGHT_HEADER: u32 = 128;
 
 /// Threads of such a block.
@@ -35,8 +37,9 @@ const HALF: u32 = 8;
 /// Packs weights as they are, for ordinary cores.
 ///
 /// # Safety
-/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to `packing.words` words
-/// that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads.
+/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to
+/// `packing.words` words that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many
+/// threads.
 #[cfg(any(cuda_arch = "sm_70", not(gpu)))]
 #[kernel]
 pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
@@ -69,11 +72,13 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
     }
 }
 
-/// Finds the largest finite magnitudes of the weight, each block that of a part of its elements: the header of the packed weight.
+/// Finds the largest finite magnitudes of the weight, each block that of a part of its elements: the header of the
+/// packed weight.
 ///
 /// # Safety
-/// The pointers are device pointers: `weight` to so many elements, `header` to [`WEIGHT_HEADER`] words that nothing else accesses
-/// meanwhile. There are as many blocks, of [`WEIGHING_THREADS`] threads, with a word of shared memory for each warp.
+/// The pointers are device pointers: `weight` to so many elements, `header` to [`WEIGHT_HEADER`] words that nothing
+/// else accesses meanwhile. There are as many blocks, of [`WEIGHING_THREADS`] threads, with a word of shared memory for
+/// each warp.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
@@ -102,8 +107,9 @@ pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
 /// Packs weights as `f16`, two input channels in a word, scaled to what these hold.
 ///
 /// # Safety
-/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to a header that is complete, and behind it
-/// `packing.words` words that nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads, in whole warps.
+/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to a
+/// header that is complete, and behind it `packing.words` words that nothing else accesses meanwhile. The grid is
+/// one-dimensional and has at least that many threads, in whole warps.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
@@ -140,7 +146,8 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
     }
 }
 
-/// Packs weights as sums of two `f16` numbers, two input channels in a word, scaled to what these hold: for each slab one of the large parts, then one of the small parts.
+/// Packs weights as sums of two `f16` numbers, two input channels in a word, scaled to what these hold: for each slab
+/// one of the large parts, then one of the small parts.
 ///
 /// # Safety
 /// As [`pack_f16`](fn@pack_f16), with twice as many words behind the header.

@@ -1,17 +1,23 @@
 //! Pack input: makes `f16` numbers of the input, two channels in a word, before a tile kernel stages them.
 //!
-//! Tensor cores multiply twice as many channels of `f16` at a time as of TF32, and `f16` has as many bits of fraction; a word of two channels also takes half of the way from the L2 cache, and
-//! half of the shared memory. What it lacks are exponents. So each sample is multiplied by a power of two before, and the sums are divided by that in the end.
+//! Tensor cores multiply twice as many channels of `f16` at a time as of TF32, and `f16` has as many bits of fraction;
+//! a word of two channels also takes half of the way from the L2 cache, and half of the shared memory. What it lacks
+//! are exponents. So each sample is multiplied by a power of two before, and the sums are divided by that in the end.
 //!
-//! `pack_input` takes the power for values around one, and finds the largest value of each sample. `repack_input` looks whether that was right, which it is from 1/32 to 512, notes the exponent, and packs
-//! those samples again that need another one. The packed input is a tensor, too, `[sample][group][pair of channels][z][y][x]`, behind a header: the exponents of the samples, then the largest values that
-//! blocks have found. Rows are filled up to four words with zeros, which are what tile kernels take for positions beyond them anyway; so all of them are aligned.
+//! `pack_input` takes the power for values around one, and finds the largest value of each sample. `repack_input` looks
+//! whether that was right, which it is from 1/32 to 512, notes the exponent, and packs those samples again that need
+//! another one. The packed input is a tensor, too, `[sample][group][pair of channels][z][y][x]`, behind a header: the
+//! exponents of the samples, then the largest values that blocks have found. Rows are filled up to four words with
+//! zeros, which are what tile kernels take for positions beyond them anyway; so all of them are aligned.
 //!
-//! Of values that are less than `2^-15` of the largest one of a sample, `f16` may have fewer bits: they are rounded to a multiple of less than `2^-24` of it. Infinities and not-a-numbers stay what they
-//! are, and decide nothing. Limit: a sample has fewer than 2^31 times four words.
+//! Of values that are less than `2^-15` of the largest one of a sample, `f16` may have fewer bits: they are rounded to
+//! a multiple of less than `2^-24` of it. Infinities and not-a-numbers stay what they are, and decide nothing. Limit: a
+//! sample has fewer than 2^31 times four words.
 //!
-//! In single precision (`_split`) every value is the sum of two numbers, and of 16 channels there are eight words for each position with the large parts of pairs, then eight with the small ones. The power
-//! is right from 1/4 to 8. Values from `2^-13` of the largest one of a sample on have all bits; others are rounded to a multiple of less than `2^-34` of it.
+//! In single precision (`_split`) every value is the sum of two numbers, and of 16 channels there are eight words for
+//! each position with the large parts of pairs, then eight with the small ones. The power is right from 1/4 to 8.
+//! Values from `2^-13` of the largest one of a sample on have all bits; others are rounded to a multiple of less than
+//! `2^-34` of it.
 
 use core::ops::Range;
 
@@ -41,7 +47,8 @@ pub const INPUT_PACKING_THREADS: u32 = 256;
 /// Fours of pairs that a thread has under way together in registers.
 const IN_REGISTERS: usize = 2;
 
-/// The same in shared memory, each in a slot of its own: a copy takes no registers meanwhile, and no lines of the multiprocessor's cache. A power of two.
+/// The same in shared memory, each in a slot of its own: a copy takes no registers meanwhile, and no lines of the
+/// multiprocessor's cache. A power of two.
 const IN_SLOTS: u32 = 4;
 
 /// Shared memory of a block that has no slots: a word for each warp.
@@ -78,7 +85,8 @@ pub struct InputPacking {
 }
 
 impl InputPacking {
-    /// Whether words go through slots in shared memory: where a thread has many of them, and nothing is filled up, neither rows nor channels. Otherwise that takes longer than it spares.
+    /// Whether words go through slots in shared memory: where a thread has many of them, and nothing is filled up,
+    /// neither rows nor channels. Otherwise that takes longer than it spares.
     #[cfg_attr(gpu, inline(always))]
     fn has_slots(&self) -> bool {
         let is_long = self.fours_of_block > IN_SLOTS * INPUT_PACKING_THREADS;
@@ -95,8 +103,10 @@ impl InputPacking {
 /// Packs the samples as if the largest value of each were around one, and finds it.
 ///
 /// # Safety
-/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input has, aligned to 16 bytes, which nothing else accesses meanwhile. There are
-/// `packing.blocks` blocks for each sample, of [`INPUT_PACKING_THREADS`] threads, with as much shared memory as [`shared_bytes`](InputPacking::shared_bytes) says.
+/// The pointers are device pointers: `input` to the input, `packed` to a header and as many words as the packed input
+/// has, aligned to 16 bytes, which nothing else accesses meanwhile. There are `packing.blocks` blocks for each sample,
+/// of [`INPUT_PACKING_THREADS`] threads, with as much shared memory as [`shared_bytes`](InputPacking::shared_bytes)
+/// says.
 #[kernel]
 pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
@@ -106,7 +116,8 @@ pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut 
 /// Notes the exponents of the samples, and packs those again for which another one is right.
 ///
 /// # Safety
-/// As [`pack_input`](fn@pack_input), which has packed the same input, or is about to end, if this grid need not wait for it.
+/// As [`pack_input`](fn@pack_input), which has packed the same input, or is about to end, if this grid need not wait
+/// for it.
 #[kernel]
 pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
@@ -196,7 +207,8 @@ impl Share {
         }
     }
 
-    /// In the second grid: notes the exponent of the sample, and returns it if it is not that with which the sample has been packed.
+    /// In the second grid: notes the exponent of the sample, and returns it if it is not that with which the sample has
+    /// been packed.
     ///
     /// # Safety
     /// As [`repack_input`](fn@repack_input); all threads of the block come here together.
@@ -265,7 +277,8 @@ struct Target {
     scale: f32,
 }
 
-/// Packs this thread's share of some fours of pairs, rows or channels of which may be filled up. Returns the largest finite magnitude.
+/// Packs this thread's share of some fours of pairs, rows or channels of which may be filled up. Returns the largest
+/// finite magnitude.
 ///
 /// # Safety
 /// As [`pack_input`](fn@pack_input); rows are aligned to 16 bytes if they are said to be.

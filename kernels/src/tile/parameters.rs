@@ -1,7 +1,7 @@
 //! What the tile kernels are told: extents and strides by value, everything that varies from pass to pass in tables.
 //!
-//! The tables lie one behind the other in rows of four words: passes, then chunks, then runs. The kernels know nothing of taps,
-//! strides, dilation or phases: the host has resolved all of it into offsets.
+//! The tables lie one behind the other in rows of four words: passes, then chunks, then runs. The kernels know nothing
+//! of taps, strides, dilation or phases: the host has resolved all of it into offsets.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -10,16 +10,19 @@ use crate::index::Divisor;
 /// Taps along the axis of rows that a run may take together, if it takes more than one.
 pub const ROW_TAPS: u32 = 3;
 
-/// Neighbouring rows of few output channels that may share the columns: they are joined. Those of the next slot are as many input rows further on.
+/// Neighbouring rows of few output channels that may share the columns: they are joined. Those of the next slot are as
+/// many input rows further on.
 pub const JOINED_ROWS: u32 = 2;
 
-/// Taps along the axis of rows that a run of joined rows may take together, if it takes more than one: three of each row.
+/// Taps along the axis of rows that a run of joined rows may take together, if it takes more than one: three of each
+/// row.
 pub const JOINED_ROW_TAPS: u32 = ROW_TAPS + JOINED_ROWS - 1;
 
 /// The most neighbouring taps along x that a run takes.
 pub const MOST_NEIGHBOURS: u32 = 3;
 
-/// Which of the neighbouring taps of a run the halves of the slots take, a bit for each: the ways there are. The larger ones come last.
+/// Which of the neighbouring taps of a run the halves of the slots take, a bit for each: the ways there are. The larger
+/// ones come last.
 pub const HALVES: [[u32; 2]; 7] =
     [[0b1, 0b1], [0b11, 0b10], [0b01, 0b11], [0b11, 0b11], [0b011, 0b110], [0b111, 0b110], [0b111, 0b111]];
 
@@ -57,14 +60,16 @@ pub struct Tiling {
     pub lines: Divisor,
     /// Output channels of all tiles of a group: its own, and what fills the last tile.
     pub tiled_channels: Divisor,
-    /// Output words from one position of a line to the next: as many as a line has for each, or the stride along x, if other phases lie between.
+    /// Output words from one position of a line to the next: as many as a line has for each, or the stride along x, if
+    /// other phases lie between.
     pub line_period: Divisor,
-    /// Words of a line for each position: all phases along x, or, if these are in different passes, those of each pass, if they are neighbours and
-    /// a power of two, otherwise one.
+    /// Words of a line for each position: all phases along x, or, if these are in different passes, those of each pass,
+    /// if they are neighbours and a power of two, otherwise one.
     pub line_phases: Divisor,
     /// Phases along x that share the columns.
     pub columns_x: Divisor,
-    /// Of the computed phases along x, which of a position's words of a line each one is: a byte for each. Of no meaning if all have taps.
+    /// Of the computed phases along x, which of a position's words of a line each one is: a byte for each. Of no
+    /// meaning if all have taps.
     pub line_words: [u64; 2],
     /// Phases that share the columns of the matrix, a block of eight at a time; 1 if they lie close together.
     pub column_phases: Divisor,
@@ -102,7 +107,8 @@ pub struct Tiling {
     pub output: [u32; 3],
     /// Strides.
     pub stride: [u32; 3],
-    /// Elements before the first one of the output that position 0 begins with, outermost axis first: fewer than the stride. They are not stored.
+    /// Elements before the first one of the output that position 0 begins with, outermost axis first: fewer than the
+    /// stride. They are not stored.
     pub lead: [u32; 3],
     /// Input channels of a group, or of a partner's share of it.
     pub in_per_group: u32,
@@ -116,9 +122,11 @@ pub struct Tiling {
     pub copy_words: u32,
     /// Copies of a staged channel.
     pub copies: u32,
-    /// Output channels of a tile: eight for each block of columns that its phases share. If they lie close together, columns.
+    /// Output channels of a tile: eight for each block of columns that its phases share. If they lie close together,
+    /// columns.
     pub tile_channels: u32,
-    /// Columns of each phase if these lie close together: all output channels of a group, one, two or four. Otherwise 0.
+    /// Columns of each phase if these lie close together: all output channels of a group, one, two or four.
+    /// Otherwise 0.
     pub close_channels: u32,
     /// Blocks of eight columns that are used.
     pub used_blocks: u32,
@@ -158,7 +166,8 @@ pub struct Tiling {
     pub output_start: u32,
     /// Bytes of a team's staged output.
     pub output_bytes: u32,
-    /// Places of a pass: output rows, as a position counts them, or elements of them if phases along x are in different passes.
+    /// Places of a pass: output rows, as a position counts them, or elements of them if phases along x are in different
+    /// passes.
     pub places: u32,
     /// Slices of the output, which are staged one after the other.
     pub slices: u32,
@@ -168,7 +177,8 @@ pub struct Tiling {
     pub close_phases: u32,
     /// Slots of a row: two if they are halves of its phases along x.
     pub halves: u32,
-    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
+    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different
+    /// passes.
     pub row_lines: u32,
     /// Words from one output channel of a staged output to the next.
     pub staged_channel_words: u32,
@@ -184,19 +194,22 @@ pub struct Tiling {
     pub line_slots: u32,
     /// Positions of other slots that are staged between the rows of the box that a slot has.
     pub staged_between_rows: u32,
-    /// Rows with biases before the first word of theirs that is in a line, in the sector that it begins in, and such with biases behind the last one: a bit for each phase along y. It is so for all rows of the
-    /// phase but the first one of a slice, or the last one. Nobody else writes there, unless before the kernel.
+    /// Rows with biases before the first word of theirs that is in a line, in the sector that it begins in, and such
+    /// with biases behind the last one: a bit for each phase along y. It is so for all rows of the phase but the first
+    /// one of a slice, or the last one. Nobody else writes there, unless before the kernel.
     pub margins: [u32; 2],
     /// The word of an output row behind the last one that is in a line.
     pub line_end: u32,
     /// Words of a line that a lane loads before it stores them: 2 to 5, or [`TWO_FOURS`](Self::TWO_FOURS).
     pub line_words_at_once: u32,
-    /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant, the code for others goes.
+    /// A bit for each kind of run that there is, and [`Run::SOME_ODD`] and what follows it. Where this is a constant,
+    /// the code for others goes.
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,
-    /// Warps of a team that hold neighbouring words of a row, a power of two, if lanes store straight from the product, which they do if the output is
-    /// aligned. One, if what each of them holds are whole sectors, or is not passed on. 0 if lanes do not store straight from the product.
+    /// Warps of a team that hold neighbouring words of a row, a power of two, if lanes store straight from the product,
+    /// which they do if the output is aligned. One, if what each of them holds are whole sectors, or is not passed on.
+    /// 0 if lanes do not store straight from the product.
     pub direct_warps: u32,
     /// Words from one row to the next in a staged output channel.
     pub row_words: u32,
@@ -212,19 +225,22 @@ pub struct Tiling {
     pub rounds: u32,
     /// By how many places blocks change from one round of jobs to the next.
     pub turn: u32,
-    /// Words of a row that boxes of the output have, 16 or 32, for compute capability 9.0; 0 if it is not stored in boxes.
+    /// Words of a row that boxes of the output have, 16 or 32, for compute capability 9.0; 0 if it is not stored in
+    /// boxes.
     pub boxed_words: u32,
     /// Bytes of the box that the input's map describes, for compute capability 9.0; 0 if there is none.
     pub box_bytes: u32,
     /// Axes that boxes of the input take together with x, as one stretch of words: none, y, or y and z.
     pub merged_axes: u32,
-    /// Neighbouring blocks that divide the input channels of a group among them, a power of two; 1 if blocks do their jobs alone.
+    /// Neighbouring blocks that divide the input channels of a group among them, a power of two; 1 if blocks do their
+    /// jobs alone.
     pub partners: u32,
     /// Where partners leave their products in shared memory, in bytes.
     pub products_start: u32,
     /// Rows of the table.
     pub table_rows: u32,
-    /// Words before the first element of a packed input: its header, which begins with the exponents of the samples. Otherwise 0.
+    /// Words before the first element of a packed input: its header, which begins with the exponents of the samples.
+    /// Otherwise 0.
     pub input_header: u32,
     /// Stretches of an output channel that producers write: 0 if they are written before, or there are none.
     pub bare_stretches: u32,
@@ -240,7 +256,8 @@ pub struct Tiling {
     pub awaits_input: u32,
     /// After how many stages partial sums move on, counted from the last one: a power of two.
     pub promotion_stages: u32,
-    /// From the first eight words of a fragment of 16 to the others, in bytes: they are those of the next channels, or of another tap.
+    /// From the first eight words of a fragment of 16 to the others, in bytes: they are those of the next channels, or
+    /// of another tap.
     pub second_half: u32,
     /// Whether one team stores after the other.
     pub in_turn: u32,
@@ -249,7 +266,8 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Twice four words side by side: of lines that begin and end at multiples of four, where they are staged and in an output that is aligned to 16 bytes.
+    /// Twice four words side by side: of lines that begin and end at multiples of four, where they are staged and in an
+    /// output that is aligned to 16 bytes.
     pub const TWO_FOURS: u32 = 8;
 
     /// Two words, and between them those of other phases.
@@ -261,13 +279,15 @@ impl Tiling {
     /// Four words side by side: two phases of either position, which are neighbours in the columns.
     pub const QUADS: u32 = 2;
 
-    /// Four words side by side: two phases of either position, which are those of an even slot and of the odd one that follows.
+    /// Four words side by side: two phases of either position, which are those of an even slot and of the odd one that
+    /// follows.
     pub const QUADS_OF_HALVES: u32 = 3;
 
     /// Four words side by side of either position: phases that are neighbours in the columns.
     pub const FOURS: u32 = 4;
 
-    /// Four words side by side of either position: two phases that are neighbours in the columns, of an even slot, then of the odd one that follows.
+    /// Four words side by side of either position: two phases that are neighbours in the columns, of an even slot, then
+    /// of the odd one that follows.
     pub const FOURS_OF_HALVES: u32 = 5;
 }
 
@@ -346,15 +366,16 @@ impl Stretch {
 
 /// What is multiplied in a row. Slots are neighbouring rows of the output.
 ///
-/// Of each input row, the fragments of up to [`MOST_NEIGHBOURS`] neighbouring taps along x are loaded together. Those of row `u` are
-/// multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are ordered by block of channels, then by
-/// tap along x, then by tap along the axis of rows.
+/// Of each input row, the fragments of up to [`MOST_NEIGHBOURS`] neighbouring taps along x are loaded together. Those
+/// of row `u` are multiplied by one or [`ROW_TAPS`] taps along the axis of rows: by tap `j` for slot `u - j`. Slabs are
+/// ordered by block of channels, then by tap along x, then by tap along the axis of rows.
 ///
-/// If rows are joined, a slot has [`JOINED_ROWS`] of them, and the taps of both, by zero where one has none: one, or [`JOINED_ROW_TAPS`]. Then
-/// row `u` is multiplied by tap `j` for the slot to which row `u - j` is the first one.
+/// If rows are joined, a slot has [`JOINED_ROWS`] of them, and the taps of both, by zero where one has none: one, or
+/// [`JOINED_ROW_TAPS`]. Then row `u` is multiplied by tap `j` for the slot to which row `u - j` is the first one.
 ///
-/// If slots are halved, even ones are the first half of the phases along x, odd ones the other half of the same row. There is one tap along the
-/// axis of rows then, and each half has slabs of its own for those of the neighbouring taps that it takes: see [`HALVES`].
+/// If slots are halved, even ones are the first half of the phases along x, odd ones the other half of the same row.
+/// There is one tap along the axis of rows then, and each half has slabs of its own for those of the neighbouring taps
+/// that it takes: see [`HALVES`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable, PartialEq, Eq)]
 pub struct Run {
@@ -380,7 +401,8 @@ impl Run {
     /// The last run of a stage.
     pub const ENDS_STAGE: u32 = 4;
 
-    /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores; after the last one of a stage not each time: see [`Tiling::promotion_stages`].
+    /// After this run, the last one of a chunk, the partial sums are moved out of the tensor cores; after the last one
+    /// of a stage not each time: see [`Tiling::promotion_stages`].
     pub const PROMOTES: u32 = 8;
 
     /// In the kinds of runs that there are: some have an odd number of blocks.
@@ -392,8 +414,8 @@ impl Run {
     /// Some are not.
     pub const SOME_UNALIGNED: u32 = 1 << 31;
 
-    /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis of rows, 1, [`ROW_TAPS`], or
-    /// [`JOINED_ROW_TAPS`] if rows are joined.
+    /// The kind of a run of so many neighbouring taps along x, 1 to [`MOST_NEIGHBOURS`], times so many along the axis
+    /// of rows, 1, [`ROW_TAPS`], or [`JOINED_ROW_TAPS`] if rows are joined.
     #[cfg_attr(gpu, inline(always))]
     pub const fn whole(neighbours: u16, taps: u16) -> u16 {
         8 + taps * 4 + neighbours
@@ -442,8 +464,9 @@ pub struct Packing {
     pub words: u32,
 }
 
-/// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output channels of the tile. One of 16 channels has two halves: they follow each other, or
-/// are the same eight channels for two kernel elements.
+/// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output
+/// channels of the tile. One of 16 channels has two halves: they follow each other, or are the same eight channels for
+/// two kernel elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Slab {

@@ -1,8 +1,10 @@
-//! Partners: neighbouring blocks that compute the same tile, each over a share of a group's input channels, where tiles are too few for all
-//! multiprocessors.
+//! Partners: neighbouring blocks that compute the same tile, each over a share of a group's input channels, where tiles
+//! are too few for all multiprocessors.
 //!
-//! They are a cluster. When all have their product, each leaves it in its shared memory, adds up a part of everybody's, in the order of the shares, and brings
-//! that to the one that stores it: the first partner stores what is the first team's, the second one what is the second team's. Limits: on compute capability 9.0 only; a block has one job then, with a product.
+//! They are a cluster. When all have their product, each leaves it in its shared memory, adds up a part of everybody's,
+//! in the order of the shares, and brings that to the one that stores it: the first partner stores what is the first
+//! team's, the second one what is the second team's. Limits: on compute capability 9.0 only; a block has one job then,
+//! with a product.
 
 use cuda_std::{
     cluster, hint,
@@ -38,12 +40,14 @@ pub(super) fn partner(t: &Tiling) -> u32 {
     thread::block_idx_x() & (t.partners - 1)
 }
 
-/// Whether a kernel may have partners: not the one with so many blocks of eight columns whose sums are ordinary registers already, for want of predicates.
+/// Whether a kernel may have partners: not the one with so many blocks of eight columns whose sums are ordinary
+/// registers already, for want of predicates.
 pub(super) const fn may_have_partners(blocks: usize, split: bool) -> bool {
     EXIST && !(split && blocks == 3)
 }
 
-/// Stores the product of the team, if there is one, or the sum of the partners' products. There is one if there are partners.
+/// Stores the product of the team, if there is one, or the sum of the partners' products. There is one if there are
+/// partners.
 ///
 /// # Safety
 /// As [`Target::store`]; all partners come here together, and their rings are not needed any more.
@@ -121,8 +125,9 @@ unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &
     let (owner, worker) = (partner(t) % TEAMS, partner(t) / TEAMS * TEAMS + team());
     // The place of the thread of the same number in that team.
     let owned = own.add(owner.wrapping_sub(team()).wrapping_mul(TEAM_THREADS));
-    // SAFETY: the caller's promise: both teams come here, so nobody needs the rings any more, nor this place. Each part of it is added up, and overwritten, by
-    // one partner, when all have written theirs. A block does not end before all have come to the second barrier.
+    // SAFETY: the caller's promise: both teams come here, so nobody needs the rings any more, nor this place. Each part
+    // of it is added up, and overwritten, by one partner, when all have written theirs. A block does not end before all
+    // have come to the second barrier.
     unsafe {
         thread::sync_named(TEAMS_END, TEAMS * TEAM_THREADS);
         unrolled!(SLOT in 0..SLOTS, at most 8 => {

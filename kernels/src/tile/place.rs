@@ -10,8 +10,9 @@ use super::{
 };
 use crate::index::Index;
 
-/// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and output rows while these
-/// are in the L2 cache. Blocks change places from round to round, so that all get as much to do if passes take different times.
+/// The jobs of this block: one of each round. In a round, all blocks have neighbouring jobs, which share inputs and
+/// output rows while these are in the L2 cache. Blocks change places from round to round, so that all get as much to do
+/// if passes take different times.
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn jobs(t: &Tiling) -> impl Iterator<Item = u32> {
     let mut round = 0;
@@ -61,7 +62,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Takes the number of a job apart. Jobs that share their input are neighbours, so that they find it in the L2 cache.
+    /// Takes the number of a job apart. Jobs that share their input are neighbours, so that they find it in the L2
+    /// cache.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn new(t: &Tiling, job: u32) -> Self {
         let (rest, channel_tile) = job.divide(t.channel_tiles);

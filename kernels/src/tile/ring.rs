@@ -1,7 +1,7 @@
 //! Rings: shared memory that producers fill and teams empty, slot by slot, with a barrier for either.
 //!
-//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant. Inputs that are measured have barriers that say that a slot has been
-//! fetched; full it is when it has been measured.
+//! Whoever waits for a slot counts the rounds: a barrier's phases alternate, and the round says which one is meant.
+//! Inputs that are measured have barriers that say that a slot has been fetched; full it is when it has been measured.
 
 use cuda_std::{
     hint,
@@ -69,8 +69,8 @@ impl Ring {
         Self { first: 2 * MOST_RING_SLOTS, slots: t.weight_ring, slot: 0, parity: 0 }
     }
 
-    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have arrived, what is measured when so many have, if
-    /// anything is.
+    /// Sets the barriers up, for the whole block. What is fetched of the input is complete when so many threads have
+    /// arrived, what is measured when so many have, if anything is.
     ///
     /// # Safety
     /// All threads of the block come here together, before anything else happens to shared memory.
@@ -200,8 +200,8 @@ impl Ring {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
-    /// That exponent, for all lanes of a warp. The lane that leaves the slot for all of them is the one that reads it, so that nobody reads it after that; all lanes being
-    /// together would do, but racecheck does not follow that.
+    /// That exponent, for all lanes of a warp. The lane that leaves the slot for all of them is the one that reads it,
+    /// so that nobody reads it after that; all lanes being together would do, but racecheck does not follow that.
     ///
     /// # Safety
     /// The slot is full, and all lanes of the warp come here together.
@@ -251,7 +251,8 @@ impl Ring {
     }
 }
 
-/// The barrier whose first phase is complete when the first weights of the block are on their way, as many as there is room for or as a stage has.
+/// The barrier whose first phase is complete when the first weights of the block are on their way, as many as there is
+/// room for or as a stage has.
 #[cfg(cuda_arch = "sm_90a")]
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn first_weights() -> Mbarrier {

@@ -1,7 +1,8 @@
 //! Scale: the powers of two by which inputs and weights are multiplied before they become `f16`, and sums after that.
 //!
-//! An exponent follows from the largest finite magnitude among some values. Weights have one, which is found when they are packed: some blocks leave
-//! the largest value that they find in the header of the packed weight. Packed inputs have one for each sample, see `pack_input.rs`; others one for each stage, see `stage/measure.rs`.
+//! An exponent follows from the largest finite magnitude among some values. Weights have one, which is found when they
+//! are packed: some blocks leave the largest value that they find in the header of the packed weight. Packed inputs
+//! have one for each sample, see `pack_input.rs`; others one for each stage, see `stage/measure.rs`.
 
 use cuda_std::{mem, warp};
 
@@ -14,13 +15,15 @@ use crate::index::Index;
 /// Values below this power of two are small enough: `f16` holds those below `2^16`, less half a unit in the last place.
 const ABOVE: i32 = 15;
 
-/// The largest value of a job or a sample is to be no less than half of this power of two: `f16` has all bits of values from `2^-14` on, and multiples of `2^-24` below.
+/// The largest value of a job or a sample is to be no less than half of this power of two: `f16` has all bits of values
+/// from `2^-14` on, and multiples of `2^-24` below.
 const BELOW: i32 = 2;
 
 /// Below which power of two an exponent brings the largest value: others that it is for may be larger.
 const BEST: i32 = 6;
 
-/// The same of values that are split: none is larger, and large parts are cut off, so that they are numbers. The higher it is, the more of the others' small parts have all their bits.
+/// The same of values that are split: none is larger, and large parts are cut off, so that they are numbers. The higher
+/// it is, the more of the others' small parts have all their bits.
 const BEST_OF_SPLIT: i32 = 16;
 
 /// The largest value of a sample is to be no less than half of this power of two, if values are split.
@@ -69,7 +72,8 @@ impl Exponent {
         if split { Self { exponent: BEST_OF_SPLIT - SPLIT_ABOVE_ONE, is_free: true } } else { Self::START }
     }
 
-    /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if that will do.
+    /// The exponent for a sample of which the largest finite magnitude has these bits: that of values around one, if
+    /// that will do.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn of_sample(bits: u32, split: bool) -> Self {
@@ -97,8 +101,8 @@ impl Exponent {
         self.is_free = true;
     }
 
-    /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be too
-    /// large otherwise, or too small, if they are the first ones.
+    /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be
+    /// too large otherwise, or too small, if they are the first ones.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn adjust(&mut self, largest: u32) {
         let power = power_above(largest) + self.exponent;
@@ -115,7 +119,8 @@ impl Exponent {
         Self { exponent: (self.exponent - other.exponent).clamp(RANGE.0, RANGE.1), is_free: false }
     }
 
-    /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the second one is one if the first one can be all of it.
+    /// Two numbers whose product is the inverse of the product of both powers, which may not be a number itself; the
+    /// second one is one if the first one can be all of it.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn inverse_with(self, other: Self) -> [f32; 2] {
         let exponent = -self.exponent - other.exponent;
@@ -124,7 +129,8 @@ impl Exponent {
     }
 }
 
-/// The exponent of the power of two above a magnitude with these bits, which is a normal number; that above the smallest normal one otherwise.
+/// The exponent of the power of two above a magnitude with these bits, which is a normal number; that above the
+/// smallest normal one otherwise.
 #[cfg_attr(gpu, inline(always))]
 fn power_above(bits: u32) -> i32 {
     (bits >> 23) as i32 - 126

@@ -42,7 +42,8 @@ pub(super) struct Operands {
     pub(super) weight: *const f32,
 }
 
-/// Whether the input is copied in boxes. Found again where it is asked for: from the start of the kernel on, it would be one of more conditions than there are registers for, and those are kept on a stack.
+/// Whether the input is copied in boxes. Found again where it is asked for: from the start of the kernel on, it would
+/// be one of more conditions than there are registers for, and those are kept on a stack.
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn comes_in_boxes(t: &Tiling, operands: &Operands) -> bool {
     cfg!(cuda_arch = "sm_90a") && t.box_bytes > 0 && hint::opaque_pointer(operands.input).addr().is_multiple_of(16)
@@ -54,7 +55,8 @@ pub(super) fn fetch_arrivals(t: &Tiling, operands: &Operands) -> u32 {
     if comes_in_boxes(t, operands) { 1 } else { INPUT_PRODUCERS }
 }
 
-/// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings are long. Whether this one is one of those for the input.
+/// What the producers do: fetch what the teams are going to need, of one job after the other, as far ahead as the rings
+/// are long. Whether this one is one of those for the input.
 ///
 /// # Safety
 /// As the kernels; all producers of the block come here together.
@@ -109,8 +111,8 @@ unsafe fn produce_inputs<const ORDINARY: bool>(t: &Tiling, operands: &Operands) 
     }
 }
 
-/// Waits, if this is the second stage, until the first weights are on their way: the teams need all weights of the first stage before they need inputs of the
-/// second one, and boxes of these would come first.
+/// Waits, if this is the second stage, until the first weights are on their way: the teams need all weights of the
+/// first stage before they need inputs of the second one, and boxes of these would come first.
 ///
 /// # Safety
 /// The barriers are set up.

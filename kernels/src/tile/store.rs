@@ -1,11 +1,14 @@
 //! Storing: where the elements of a job lie in the output, and by which of three ways they get there.
 //!
-//! What a lane holds of the product are neighbouring elements of an output row (`held`). Where it can store them at once, it does that itself (`direct`), and if
-//! rows are no whole sectors of the memory, warps pass some of them on to each other first (`sectors`). Or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`), where rows are aligned to 16 bytes. Elsewhere they go through
-//! shared memory, so that lanes write whole sectors of a line (`staged`).
+//! What a lane holds of the product are neighbouring elements of an output row (`held`). Where it can store them at
+//! once, it does that itself (`direct`), and if rows are no whole sectors of the memory, warps pass some of them on to
+//! each other first (`sectors`). Or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`),
+//! where rows are aligned to 16 bytes. Elsewhere they go through shared memory, so that lanes write whole sectors of a
+//! line (`staged`).
 //!
-//! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared memory has the lines of a job. Where there is
-//! room, each pass has a table of its own, which serves the next job of that pass, too, and there are the biases of all channels: then few jobs have to find any.
+//! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared
+//! memory has the lines of a job. Where there is room, each pass has a table of its own, which serves the next job of
+//! that pass, too, and there are the biases of all channels: then few jobs have to find any.
 
 #[cfg(cuda_arch = "sm_90a")]
 mod boxed;
@@ -80,8 +83,8 @@ pub(super) const NOTHING: u32 = u32::MAX;
 pub const LINE_BYTES: u32 = size_of::<Line>() as u32;
 
 impl Target<'_> {
-    /// Finds the lines of the job, and the biases of the tile's channels, unless they are there, as nothing is in the first job of the block. What the only table of lines is for
-    /// is `located`, if that is kept in a register.
+    /// Finds the lines of the job, and the biases of the tile's channels, unless they are there, as nothing is in the
+    /// first job of the block. What the only table of lines is for is `located`, if that is kept in a register.
     ///
     /// # Safety
     /// All threads of the team come here together.
@@ -91,8 +94,8 @@ impl Target<'_> {
         let has_biases = self.has_all_biases() && !is_first_job;
         let (now, before) = (self.located(), *located);
         *located = now;
-        // SAFETY: the caller's promise. Barriers lie before and behind what is written: nobody reads what is for the jobs before any more, or what is for
-        // this one already.
+        // SAFETY: the caller's promise. Barriers lie before and behind what is written: nobody reads what is for the
+        // jobs before any more, or what is for this one already.
         unsafe {
             let has_lines = if self.is_located_in_register() {
                 before == now
@@ -116,7 +119,8 @@ impl Target<'_> {
         }
     }
 
-    /// Whether what a table is for is kept in a register, not in shared memory: for one table, where there is a register for it.
+    /// Whether what a table is for is kept in a register, not in shared memory: for one table, where there is a
+    /// register for it.
     #[cfg_attr(gpu, inline(always))]
     fn is_located_in_register(&self) -> bool {
         is_specialised() && self.t.line_tables == 1
@@ -128,8 +132,8 @@ impl Target<'_> {
         is_specialised() && hint::opaque(self.t.line_end) > 0
     }
 
-    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and the pass. Tiles that are alike in these have
-    /// the same lines, counted from where they begin.
+    /// What the tile's lines depend on: a bit for each axis along which some of them do not exist, at either end, and
+    /// the pass. Tiles that are alike in these have the same lines, counted from where they begin.
     #[cfg_attr(gpu, inline(always))]
     fn located(&self) -> u32 {
         let t = self.t;
@@ -188,7 +192,8 @@ impl Target<'_> {
         }
     }
 
-    /// Fills the pass's table of lines, by place of the pass, then by row of the box, and notes what it is for `now`; in the first job, that the others are for nothing.
+    /// Fills the pass's table of lines, by place of the pass, then by row of the box, and notes what it is for `now`;
+    /// in the first job, that the others are for nothing.
     ///
     /// # Safety
     /// All threads of the team come here together, when nobody reads the lines of the job before any more.
@@ -294,7 +299,8 @@ impl Target<'_> {
     /// Stores the product of the team, or the biases where the pass has no taps.
     ///
     /// # Safety
-    /// All threads of the team come here together, with a complete product if there is one; the lines have been found, and are the block's own.
+    /// All threads of the team come here together, with a complete product if there is one; the lines have been found,
+    /// and are the block's own.
     #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
         &self,
@@ -333,7 +339,8 @@ impl Target<'_> {
         }
     }
 
-    /// Waits until all that the thread stores has left the shared memory, and for the launch before this one, if it runs beside it: a grid may not end before.
+    /// Waits until all that the thread stores has left the shared memory, and for the launch before this one, if it
+    /// runs beside it: a grid may not end before.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn finish() {
         #[cfg(cuda_arch = "sm_90a")]

@@ -1,4 +1,5 @@
-//! The kernels that pack the input, under the emulator: every element has to be there again, exactly, by the exponent of its sample.
+//! The kernels that pack the input, under the emulator: every element has to be there again, exactly, by the exponent
+//! of its sample.
 
 use conv_transpose_kernels::{
     Divisor, KERNELS,
@@ -58,7 +59,8 @@ impl Case {
         }
     }
 
-    /// Packs it, and compares every element with what comes out of the words for it, and what they are filled up with, with zero.
+    /// Packs it, and compares every element with what comes out of the words for it, and what they are filled up with,
+    /// with zero.
     fn check(&self, input: &[f32]) {
         let packing = self.packing();
         let mut memory = Memory::new();

@@ -1,7 +1,9 @@
-//! `col2im`: a matrix product of the input with all taps at once, and a kernel that sums up what reaches each output element.
+//! `col2im`: a matrix product of the input with all taps at once, and a kernel that sums up what reaches each output
+//! element.
 //!
-//! Tensor cores multiply eight output channels at least, so tiles of one channel waste seven eighths of each tap's product. Taken as channels of a layer with one tap, the taps of all
-//! channels fill the columns of a single product. What that costs is memory for these, the columns, which are written once and read once.
+//! Tensor cores multiply eight output channels at least, so tiles of one channel waste seven eighths of each tap's
+//! product. Taken as channels of a layer with one tap, the taps of all channels fill the columns of a single product.
+//! What that costs is memory for these, the columns, which are written once and read once.
 
 use super::{Algorithm, Implementation, Task, tile};
 use crate::{
@@ -28,7 +30,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 const KERNEL: &str = "col2im";
 
-/// Few output channels, of which tensor cores multiply no more than up to 26 in the same time, some input channels to sum up, and some taps; and memory for the columns within reason. The model decides among these. On ordinary cores it was not measured.
+/// Few output channels, of which tensor cores multiply no more than up to 26 in the same time, some input channels to
+/// sum up, and some taps; and memory for the columns within reason. The model decides among these. On ordinary cores it
+/// was not measured.
 fn worth(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 32;
     const LEAST_INPUTS: usize = 4;
@@ -75,8 +79,9 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
 /// By how much it has to be faster than others, as models are not exact.
 const CLEARLY: f64 = 1.25;
 
-/// Cycles that it takes to sum up the columns. Fitted to 130 layers with few output channels on an H200 (`benchmarks/2026-11-26-gpu-col2im.md`): what the model chooses of this and tiles takes 0.6 to 0.8 % longer
-/// than the faster one of them, on average.
+/// Cycles that it takes to sum up the columns. Fitted to 130 layers with few output channels on an H200
+/// (`benchmarks/2026-11-26-gpu-col2im.md`): what the model chooses of this and tiles takes 0.6 to 0.8 % longer than the
+/// faster one of them, on average.
 fn summing_up(task: &Task, columns: usize) -> f64 {
     const LAUNCH: f64 = 4400.0;
     /// Bytes of columns per cycle for each multiprocessor.

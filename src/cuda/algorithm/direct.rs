@@ -37,8 +37,9 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_grid(Layout::of(&task.problem).threads)
 }
 
-/// With few channels in a group, and not where most taps lie beyond the input, as with a kernel far larger than that: these kernels try
-/// them all. Where they are not the usual choice, a model says how they compare to tiles; and for layers of a few microseconds, how they compare to `gather`.
+/// With few channels in a group, and not where most taps lie beyond the input, as with a kernel far larger than that:
+/// these kernels try them all. Where they are not the usual choice, a model says how they compare to tiles; and for
+/// layers of a few microseconds, how they compare to `gather`.
 fn worth(task: &Task) -> bool {
     const MOST_PAIRS: usize = 64;
     let [inputs, outputs] = channels(task);
@@ -54,7 +55,8 @@ fn has_few_products(task: &Task) -> bool {
     products(task, task.problem.axes().map(|axis| axis.kernel)) <= MOST_PRODUCTS
 }
 
-/// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by what is written, however large a layer is: of one, or of two with a stride
+/// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by
+/// what is written, however large a layer is: of one, or of two with a stride
 /// (`benchmarks/2026-11-27-gpu-small-layers.md`).
 fn has_hardly_any_products(task: &Task) -> bool {
     let has_stride = task.problem.axes().iter().any(|axis| axis.stride > 1);
@@ -73,8 +75,9 @@ fn channels(task: &Task) -> [usize; 2] {
     [task.problem.in_channels_per_group(), task.problem.out_channels_per_group()]
 }
 
-/// Cycles that a task takes, to be compared with those of tiles; `None` if these kernels are taken whatever tiles take. The limits of channels were measured with usual
-/// layers. So it has to be a clear case if the model is to overrule them, unless products are few and the layer is small (`benchmarks/2026-11-26-gpu-single-precision-by-f16.md`).
+/// Cycles that a task takes, to be compared with those of tiles; `None` if these kernels are taken whatever tiles take.
+/// The limits of channels were measured with usual layers. So it has to be a clear case if the model is to overrule
+/// them, unless products are few and the layer is small (`benchmarks/2026-11-26-gpu-single-precision-by-f16.md`).
 fn cycles(task: &Task, layout: &Layout) -> Option<f64> {
     const CLEARLY: f64 = 1.5;
     const CLEARLY_IF_SMALL: f64 = 1.05;
@@ -103,14 +106,17 @@ fn rows(task: &Task) -> usize {
     products(task, [z, y, 1])
 }
 
-/// What the model expects of the kernel that is compiled for its layer. Its constants were fitted to 647 layers of any geometry on an H200 (`benchmarks/2026-11-27-gpu-windows.md`).
+/// What the model expects of the kernel that is compiled for its layer. Its constants were fitted to 647 layers of any
+/// geometry on an H200 (`benchmarks/2026-11-27-gpu-windows.md`).
 fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     const LAUNCH: f64 = 8600.0;
-    /// Until the first windows of a slice are there, and for each row of the kernel and each of its products for a piece.
+    /// Until the first windows of a slice are there, and for each row of the kernel and each of its products for a
+    /// piece.
     const SLICE_LATENCY: f64 = 670.0;
     const ROW_LATENCY: f64 = 116.0;
     const PRODUCT_LATENCY: f64 = 19.0;
-    /// Instructions of a thread, of each load, of each product for all pieces, and of asking whether there is such a product where only the thread knows.
+    /// Instructions of a thread, of each load, of each product for all pieces, and of asking whether there is such a
+    /// product where only the thread knows.
     const THREAD: f64 = 147.0;
     const LOAD: f64 = 3.17;
     const PRODUCT: f64 = 3.24;
@@ -127,7 +133,8 @@ fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     let rows = rows as f64;
     let products = if layout.columns == 1 { taps as f64 } else { (layout.columns * x.kernel) as f64 / x.stride as f64 };
     let asked = if layout.columns.is_multiple_of(x.stride) { 0 } else { window.entries * layout.columns } as f64;
-    // Of pieces below each other, all windows are loaded before the first row, and one for each row behind it; of others, all for each row.
+    // Of pieces below each other, all windows are loaded before the first row, and one for each row behind it; of
+    // others, all for each row.
     let (before, for_each_row) = if layout.step[0] > 0 { (PIECES as f64, 1.0) } else { (0.0, PIECES as f64) };
     let of_a_row = for_each_row * loads * LOAD + products * PRODUCT + asked * CONDITION;
     let instructions = THREAD + slices * (before * loads * LOAD + rows * of_a_row);
@@ -141,10 +148,10 @@ fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     LAUNCH + longest + NOT_BESIDE * (times.into_iter().sum::<f64>() - longest)
 }
 
-/// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those multiply blocks of eight
-/// channels at least, so the fewer there are, the more they multiply zeros. The limits were measured on an H200, see
-/// `benchmarks/2026-11-24-gpu-few-channels.md`; they are higher where neighbouring outputs have taps of their own. Those for GPUs whose tensor cores do not
-/// take TF32 are estimated.
+/// Whether there are so few pairs of channels in a group that these kernels are faster than tensor cores. Those
+/// multiply blocks of eight channels at least, so the fewer there are, the more they multiply zeros. The limits were
+/// measured on an H200, see `benchmarks/2026-11-24-gpu-few-channels.md`; they are higher where neighbouring outputs
+/// have taps of their own. Those for GPUs whose tensor cores do not take TF32 are estimated.
 fn has_few_channels(task: &Task) -> bool {
     const BLOCK: usize = 8;
     let problem = &task.problem;
@@ -166,8 +173,8 @@ fn has_few_channels(task: &Task) -> bool {
     are_few && !waits_for_loads(task)
 }
 
-/// Whether threads are so few, and have so many rows to load one after the other, that they do nothing but wait: as for one output channel of several
-/// input channels.
+/// Whether threads are so few, and have so many rows to load one after the other, that they do nothing but wait: as for
+/// one output channel of several input channels.
 fn waits_for_loads(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 2;
     const MOST_ROWS: usize = 12;
@@ -243,7 +250,8 @@ impl Layout {
             .max(PIECES as u128 * (self.step[0] + self.step[1] + self.first[0] * self.columns as u128 + self.first[1]))
     }
 
-    /// For how many blocks of a kernel that is compiled for its layer a multiprocessor has registers. What a thread needs are its sums, the windows, that which moves in meanwhile, and some for everything else
+    /// For how many blocks of a kernel that is compiled for its layer a multiprocessor has registers. What a thread
+    /// needs are its sums, the windows, that which moves in meanwhile, and some for everything else
     /// (`benchmarks/2026-11-27-gpu-windows.md`).
     fn blocks_of_registers(&self, problem: &Problem<3>) -> u32 {
         const ELSE: usize = 30;
@@ -276,8 +284,9 @@ impl Layout {
     }
 }
 
-/// Pieces below each other: the rows that have first pieces, and the distance to the next piece in the output and in the input. Pieces follow each other as the taps of a row do,
-/// so that the next row of the kernel reads, for a piece, what this one reads for the piece before.
+/// Pieces below each other: the rows that have first pieces, and the distance to the next piece in the output and in
+/// the input. Pieces follow each other as the taps of a row do, so that the next row of the kernel reads, for a piece,
+/// what this one reads for the piece before.
 fn stack(axis: &Axis) -> (u128, u128, u128) {
     let input_step = axis.input_step() as u128;
     let step = input_step * axis.stride as u128;
@@ -288,7 +297,8 @@ fn stack(axis: &Axis) -> (u128, u128, u128) {
 /// The least first pieces in a row that has others beside them: a warp of them.
 const NEIGHBOURS: usize = 32;
 
-/// Pieces beside each other: the columns that have first pieces, and the distance to the next piece in the output and in the input. The distance is a multiple of the stride, and of the columns of a piece.
+/// Pieces beside each other: the columns that have first pieces, and the distance to the next piece in the output and
+/// in the input. The distance is a multiple of the stride, and of the columns of a piece.
 fn spread(axis: &Axis, columns: usize) -> (u128, u128, u128) {
     let positions = axis.output.div_ceil(axis.stride);
     let first = positions.div_ceil(PIECES).max(NEIGHBOURS.min(positions)).next_multiple_of(columns);
@@ -492,7 +502,8 @@ mod tests {
         assert!(reach((1 << 30) - 4) < 1 << 31 && reach(1 << 30) >= 1 << 31);
     }
 
-    /// Strides whose taps are known and others, rows of whole vectors and rows that are not, and pieces below and beside each other.
+    /// Strides whose taps are known and others, rows of whole vectors and rows that are not, and pieces below and
+    /// beside each other.
     #[cfg(feature = "emulator")]
     #[test]
     fn the_usual_layers_equal_the_oracle() {

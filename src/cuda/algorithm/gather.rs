@@ -1,5 +1,6 @@
-//! The gather kernel: one thread per output element. It is also the fastest one for most of what takes a few microseconds: it has the most threads, and compiled for
-//! its layer, each of them has all that it loads under way at once.
+//! The gather kernel: one thread per output element. It is also the fastest one for most of what takes a few
+//! microseconds: it has the most threads, and compiled for its layer, each of them has all that it loads under way at
+//! once.
 
 use super::{Algorithm, BYTES, ISSUE, Implementation, Task};
 use crate::cuda::{
@@ -37,7 +38,8 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(Recipe { tables: vec![Table::new(&phases)], launches: vec![gather], cycles, ..Recipe::default() })
 }
 
-/// The most cycles that are compared with those of other algorithms: what takes longer is not what the model was fitted to.
+/// The most cycles that are compared with those of other algorithms: what takes longer is not what the model was fitted
+/// to.
 const MOST_CYCLES: f64 = 20_000.0;
 
 /// Whether a small layer takes fewer cycles than these.
@@ -50,8 +52,9 @@ fn cycles_if_small(task: &Task) -> Option<f64> {
     Some(expected_cycles(task)).filter(|&cycles| task.target.tensor_cores && cycles <= MOST_CYCLES)
 }
 
-/// What the model expects of the kernel that is compiled for its layer: the time of the thread that waits longest, and what all of them keep a multiprocessor busy for. Its constants
-/// were fitted to 347 small layers on an H200 (`benchmarks/2026-11-27-gpu-small-layers.md`).
+/// What the model expects of the kernel that is compiled for its layer: the time of the thread that waits longest, and
+/// what all of them keep a multiprocessor busy for. Its constants were fitted to 347 small layers on an H200
+/// (`benchmarks/2026-11-27-gpu-small-layers.md`).
 fn expected_cycles(task: &Task) -> f64 {
     const LAUNCH: f64 = 8530.0;
     /// Until the inputs of a row of taps are there, and for each product.

@@ -26,22 +26,25 @@ pub enum Algorithm {
     /// The first algorithm that supports the problem, is bitwise repeatable and worth while.
     #[default]
     Auto,
-    /// A matrix product of the input with all taps at once, by the kernels of [`Tile`](Self::Tile), and a sum of what reaches each output element. For layers with few output channels and many
-    /// taps. Any geometry, bitwise repeatable; packs the weight, and has memory for an element for each input position, output channel and tap.
+    /// A matrix product of the input with all taps at once, by the kernels of [`Tile`](Self::Tile), and a sum of what
+    /// reaches each output element. For layers with few output channels and many taps. Any geometry, bitwise
+    /// repeatable; packs the weight, and has memory for an element for each input position, output channel and tap.
     Col2im,
-    /// A few vectors of neighbouring outputs per thread, for layers with few channels in a group, such as depthwise ones. Any
-    /// geometry, bitwise repeatable.
+    /// A few vectors of neighbouring outputs per thread, for layers with few channels in a group, such as depthwise
+    /// ones. Any geometry, bitwise repeatable.
     Direct,
-    /// Matrix products on tensor cores that read both factors from shared memory. For strides of 1, in TF32 precision, on compute capability 9.0, and tensors of fewer than 2^31 elements and 1024
-    /// samples. Bitwise repeatable; packs the weight.
+    /// Matrix products on tensor cores that read both factors from shared memory. For strides of 1, in TF32 precision,
+    /// on compute capability 9.0, and tensors of fewer than 2^31 elements and 1024 samples. Bitwise repeatable; packs
+    /// the weight.
     Flat,
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
-    /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not bitwise
-    /// repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by `Auto`.
+    /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not
+    /// bitwise repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by
+    /// `Auto`.
     Scatter,
-    /// Implicit matrix products, tile by tile: on tensor cores from compute capability 8.0 on, before that on ordinary ones. Bitwise
-    /// repeatable; packs the weight.
+    /// Implicit matrix products, tile by tile: on tensor cores from compute capability 8.0 on, before that on ordinary
+    /// ones. Bitwise repeatable; packs the weight.
     Tile,
 }
 
@@ -83,7 +86,8 @@ pub(super) struct Target {
     pub(super) clusters: [u32; 3],
 }
 
-/// Instructions of threads that a multiprocessor of an H200 carries out in a cycle, in kernels whose threads compute each for itself: `direct` and `gather`.
+/// Instructions of threads that a multiprocessor of an H200 carries out in a cycle, in kernels whose threads compute
+/// each for itself: `direct` and `gather`.
 const ISSUE: f64 = 54.0;
 
 /// Bytes that memory moves in a cycle for each multiprocessor in such kernels.
@@ -111,7 +115,8 @@ impl Target {
     /// What it stands for with the kernels for compute capability 8.0.
     pub(super) const EMULATED_OLDER: Self = Self { large_tiles: false, clusters: [0; 3], ..Self::EMULATED };
 
-    /// What it stands for with kernels without tensor cores: a T4, which has the least shared memory of all GPUs that run them.
+    /// What it stands for with kernels without tensor cores: a T4, which has the least shared memory of all GPUs that
+    /// run them.
     pub(super) const EMULATED_ORDINARY: Self =
         Self { multiprocessors: 40, shared_bytes: 64 << 10, tensor_cores: false, large_tiles: false, clusters: [0; 3] };
 }
@@ -122,8 +127,8 @@ impl Task {
         Self { problem, precision, wide: needs_64_bits(&problem), target }
     }
 
-    /// Whether most taps of an output position lie within the input, as they do unless the kernel is far larger than that. Algorithms that
-    /// try all taps are not worth while otherwise.
+    /// Whether most taps of an output position lie within the input, as they do unless the kernel is far larger than
+    /// that. Algorithms that try all taps are not worth while otherwise.
     fn taps_are_mostly_inside(&self) -> bool {
         let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
         self.problem.axes().iter().zip(self.taps()).all(|(axis, tried)| tried / 4 <= reached(axis))
@@ -180,8 +185,8 @@ const IMPLEMENTATIONS: &[Implementation] = &[
     scatter::IMPLEMENTATION,
 ];
 
-/// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does. Where models say what an algorithm and the
-/// next ones take, it is the fastest.
+/// The algorithm that was asked for, or the preferred one of those that can solve the task; and what it does. Where
+/// models say what an algorithm and the next ones take, it is the fastest.
 pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
     let eligible = |candidate: &&Implementation| candidate.answers(wanted, (candidate.worth)(task));
     let mut refusal = None;
@@ -209,8 +214,8 @@ pub(super) fn choose(wanted: Algorithm, task: &Task) -> Result<Way, CudaError> {
     chosen.ok_or_else(none)
 }
 
-/// The choice, and after it all that might be faster: the ways of the same algorithm, then those of the others, if any will do. Algorithms
-/// that try all taps are not among them where that could take for ever.
+/// The choice, and after it all that might be faster: the ways of the same algorithm, then those of the others, if any
+/// will do. Algorithms that try all taps are not among them where that could take for ever.
 pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError> {
     let (chosen, recipe) = choose(wanted, task)?;
     let mut ways = vec![(chosen, recipe)];
@@ -230,7 +235,8 @@ pub(super) fn ways(wanted: Algorithm, task: &Task) -> Result<Vec<Way>, CudaError
     Ok(ways)
 }
 
-/// The kernels that an algorithm may take in some precision, each once, except those with 64-bit indices; those of all repeatable ones for `Auto`.
+/// The kernels that an algorithm may take in some precision, each once, except those with 64-bit indices; those of all
+/// repeatable ones for `Auto`.
 pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) -> Vec<&'static str> {
     let eligible = IMPLEMENTATIONS.iter().filter(|candidate| candidate.answers(wanted, true));
     let mut kernels: Vec<_> = eligible.flat_map(|candidate| (candidate.kernels)(precision, target)).collect();
@@ -299,7 +305,8 @@ mod tests {
         choose(Algorithm::Auto, &Task::new(problem, Precision::F32, target)).unwrap().0
     }
 
-    /// Of these layers the algorithms were measured, in `f32`: the fastest one took 0.073 instead of 0.237 ms, 0.055 instead of 0.128 and 0.223, 0.56 instead of 1.00, 0.031 instead of 0.051, and 0.077 instead of 0.099.
+    /// Of these layers the algorithms were measured, in `f32`: the fastest one took 0.073 instead of 0.237 ms, 0.055
+    /// instead of 0.128 and 0.223, 0.56 instead of 1.00, 0.031 instead of 0.051, and 0.077 instead of 0.099.
     #[test]
     fn the_model_overrules_the_limits_of_channels_in_clear_cases_only() {
         fn chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> Algorithm {
@@ -315,7 +322,8 @@ mod tests {
         assert_eq!(chosen(layer, 4, [512; 2]), Direct);
     }
 
-    /// Of these layers the algorithms were measured, in `f32` (`benchmarks/2026-11-27-gpu-small-layers.md`): the first three take `gather` 5.4, 5.4 and 4.9 us, and others 6.6, 9.6 and 7.1 at least; the last one 131, and
+    /// Of these layers the algorithms were measured, in `f32` (`benchmarks/2026-11-27-gpu-small-layers.md`): the first
+    /// three take `gather` 5.4, 5.4 and 4.9 us, and others 6.6, 9.6 and 7.1 at least; the last one 131, and
     /// `direct` 30.
     #[test]
     fn gather_is_chosen_for_what_takes_a_few_microseconds() {
@@ -329,7 +337,8 @@ mod tests {
         assert_ne!(chosen_on(target, signal(1, 128, 3), 16, [4002]), Algorithm::Gather);
     }
 
-    /// With one tap there is nothing to sum up, and with many channels tiles waste nothing; nor is memory taken for as many columns as there may be.
+    /// With one tap there is nothing to sum up, and with many channels tiles waste nothing; nor is memory taken for as
+    /// many columns as there may be.
     #[test]
     fn col2im_is_chosen_for_few_channels_and_many_taps() {
         let chosen = |outputs, kernel, extent, target| {
@@ -345,7 +354,8 @@ mod tests {
         assert_eq!(chosen(2, 9, 64, Target::EMULATED_ORDINARY), Tile, "which was not measured");
     }
 
-    /// Of these layers the first three take `flat` 0.79, 0.65 and 0.90 of the time of `tile` on an H200, the next two 1.62 and 1.53 (`benchmarks/2026-11-27-gpu-flat.md`).
+    /// Of these layers the first three take `flat` 0.79, 0.65 and 0.90 of the time of `tile` on an H200, the next two
+    /// 1.62 and 1.53 (`benchmarks/2026-11-27-gpu-flat.md`).
     #[test]
     fn flat_is_chosen_where_tiles_waste_much() {
         fn chosen<const D: usize>(

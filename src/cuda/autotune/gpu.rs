@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// What is written before each launch, in L2 caches: enough to drive the tensors out, and to keep the GPU busy until the host has
-/// enqueued the launch.
+/// What is written before each launch, in L2 caches: enough to drive the tensors out, and to keep the GPU busy until
+/// the host has enqueued the launch.
 const SWEPT_CACHES: usize = 4;
 
 /// The scratch memory of a search. Whoever makes it holds the device's context current as long as it lives.

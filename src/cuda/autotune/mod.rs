@@ -41,19 +41,20 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 /// ```
 ///
 /// # What is measured
-/// The choice of [`Plan::new`] first, so that there always is an answer; then, as long as there is time, other ways to cut the problem
-/// for the same algorithm, and every other algorithm that the options allow. ([`Algorithm::Auto`](super::Algorithm::Auto) allows those
-/// that are bitwise repeatable.) A candidate is launched once and, unless it is far slower than the best so far, a few times more;
-/// its median counts: of [`Plan::forward_packed`], that is without the packing of the weight, on tensors that are not in the GPU's
-/// caches. Other work on the GPU disturbs the measurement.
+/// The choice of [`Plan::new`] first, so that there always is an answer; then, as long as there is time, other ways to
+/// cut the problem for the same algorithm, and every other algorithm that the options allow.
+/// ([`Algorithm::Auto`](super::Algorithm::Auto) allows those that are bitwise repeatable.) A candidate is launched once
+/// and, unless it is far slower than the best so far, a few times more; its median counts: of [`Plan::forward_packed`],
+/// that is without the packing of the weight, on tensors that are not in the GPU's caches. Other work on the GPU
+/// disturbs the measurement.
 ///
 /// The tensors are scratch memory of the problem's shapes, filled with zeros, which is freed when the plan is there.
 ///
 /// # What is remembered
-/// A decision holds for one problem, precision and [`Options`], on devices of the same name, compute capability and number of
-/// multiprocessors, and for the very kernels that were measured. The next plan for such a case measures nothing and always is the same
-/// one. Of two ways that are about as fast, two searches may find either, and they may round differently; a file makes the decision the
-/// same for every run.
+/// A decision holds for one problem, precision and [`Options`], on devices of the same name, compute capability and
+/// number of multiprocessors, and for the very kernels that were measured. The next plan for such a case measures
+/// nothing and always is the same one. Of two ways that are about as fast, two searches may find either, and they may
+/// round differently; a file makes the decision the same for every run.
 #[derive(Default)]
 pub struct Autotune {
     time_limit: Option<Duration>,
@@ -87,8 +88,8 @@ impl Autotune {
         Self::default()
     }
 
-    /// How long a search may take: two seconds unless this is called. The limit is looked at between launches, so a search may take
-    /// longer by a candidate. Loading kernels counts; [`Device::warm_up`] does it beforehand.
+    /// How long a search may take: two seconds unless this is called. The limit is looked at between launches, so a
+    /// search may take longer by a candidate. Loading kernels counts; [`Device::warm_up`] does it beforehand.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
@@ -102,13 +103,15 @@ impl Autotune {
         self
     }
 
-    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case. Candidates are measured as they are. If the
-    /// options allow it, the fastest one is compiled for the plan, and the choice of [`Plan::new`] as well, since some gain more from that than
-    /// others; the faster one of these two is taken, whatever time is left.
+    /// As [`Plan::new`], with what is the fastest by measurement: now, or before for the same case. Candidates are
+    /// measured as they are. If the options allow it, the fastest one is compiled for the plan, and the choice of
+    /// [`Plan::new`] as well, since some gain more from that than others; the faster one of these two is taken,
+    /// whatever time is left.
     ///
     /// # Errors
-    /// As [`Plan::new`]; [`CudaError::OutOfMemory`](super::CudaError::OutOfMemory) if the scratch memory does not fit beside what the
-    /// program has allocated, and [`CudaError::Driver`](super::CudaError::Driver) if a launch fails. Nothing is remembered then.
+    /// As [`Plan::new`]; [`CudaError::OutOfMemory`](super::CudaError::OutOfMemory) if the scratch memory does not fit
+    /// beside what the program has allocated, and [`CudaError::Driver`](super::CudaError::Driver) if a launch fails.
+    /// Nothing is remembered then.
     pub fn plan<const D: usize>(
         &mut self,
         device: &Device,
@@ -145,11 +148,11 @@ impl Autotune {
         Ok(file::save(path.as_ref(), &self.decisions)?)
     }
 
-    /// Knows the decisions in a file. Those of another version of the library or of other kernels are outdated and left out; those of
-    /// other devices are kept, so that machines can share a file.
+    /// Knows the decisions in a file. Those of another version of the library or of other kernels are outdated and left
+    /// out; those of other devices are kept, so that machines can share a file.
     ///
-    /// A decision names an algorithm and a way to use its kernels. It is looked up among those that there are for the problem, and if
-    /// it is not there, the problem is measured anew: a file can make a plan slow, but never wrong.
+    /// A decision names an algorithm and a way to use its kernels. It is looked up among those that there are for the
+    /// problem, and if it is not there, the problem is measured anew: a file can make a plan slow, but never wrong.
     ///
     /// # Errors
     /// [`AutotuneFileError`]: the file cannot be read, is damaged, or is something else.

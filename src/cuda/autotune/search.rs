@@ -38,7 +38,8 @@ pub(super) struct Step<'a, R> {
     pub(super) measured: usize,
 }
 
-/// The candidate with the shortest time. The first one is always measured, the others in order as long as there is time.
+/// The candidate with the shortest time. The first one is always measured, the others in order as long as there is
+/// time.
 pub(super) fn fastest<B: Bench>(
     bench: &mut B,
     candidates: Vec<B::Candidate>,

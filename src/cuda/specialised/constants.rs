@@ -6,8 +6,9 @@ const UNLESS_SPECIALISED: &str = "//! unless specialised";
 /// The comment before instructions that only specialised kernels need.
 const IF_SPECIALISED: &str = "//! if specialised: ";
 
-/// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes becomes a move.
-/// It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on` while products are under way.
+/// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes
+/// becomes a move. It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on`
+/// while products are under way.
 pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>], goes_on: bool) -> String {
     let parameter = format!("[{name}_param_");
     let mut text = String::with_capacity(ptx.len());
@@ -39,7 +40,8 @@ struct Load<'a> {
     bytes: usize,
 }
 
-/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does. Names of parameters are `parameter` and a number.
+/// What a line loads from a parameter, as in `ld.param.b64 %rd1, [kernel_param_0+8];`, if it does. Names of parameters
+/// are `parameter` and a number.
 fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
     let (kind, rest) = line.trim().strip_prefix("ld.param.")?.split_once(char::is_whitespace)?;
     let bytes = match kind {

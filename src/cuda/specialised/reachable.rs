@@ -1,10 +1,13 @@
-//! Leaving out what cannot be reached: follows constants through the PTX of a kernel to the branches that depend on them.
+//! Leaving out what cannot be reached: follows constants through the PTX of a kernel to the branches that depend on
+//! them.
 //!
-//! The driver's compiler finds out the same, but only after it has read everything and turned it over several times: of a tile kernel that is compiled for its layer two
-//! thirds are for other layers, and without these it takes half to nine tenths of the time.
+//! The driver's compiler finds out the same, but only after it has read everything and turned it over several times: of
+//! a tile kernel that is compiled for its layer two thirds are for other layers, and without these it takes half to
+//! nine tenths of the time.
 //!
-//! PTX as LLVM writes it: registers that are written by one instruction have one value, so if that is a constant, all who read them read it. What an
-//! instruction is not known for stays as it is, and so do braces of inline assembly, with names of their own in them.
+//! PTX as LLVM writes it: registers that are written by one instruction have one value, so if that is a constant, all
+//! who read them read it. What an instruction is not known for stays as it is, and so do braces of inline assembly,
+//! with names of their own in them.
 
 use std::{
     borrow::Cow,
@@ -115,7 +118,8 @@ struct Constants<'a> {
 }
 
 impl<'a> Constants<'a> {
-    /// Those that some lines make known, in the order in which they stand: what comes from further down is not followed.
+    /// Those that some lines make known, in the order in which they stand: what comes from further down is not
+    /// followed.
     fn find(lines: &[Line<'a>]) -> Self {
         let written = written_once(lines);
         let mut constants = Self::default();
@@ -237,7 +241,8 @@ impl<'a> Constants<'a> {
         })
     }
 
-    /// The line if what is known counts: a branch has no condition, or is left out, and one of a table goes where its number says.
+    /// The line if what is known counts: a branch has no condition, or is left out, and one of a table goes where its
+    /// number says.
     fn resolved(&self, line: &Line<'a>, lines: &[Line<'a>], tables: &HashMap<&'a str, usize>) -> Option<Line<'a>> {
         match line.kind {
             Kind::Branch { condition: Some(condition), label } => match self.predicates.get(condition.predicate) {
@@ -435,7 +440,8 @@ mod tests {
         );
     }
 
-    /// What an instruction makes of constants `%r1` = -3, `%r2` = 5, `%r3` = 0, `%rd1` = 2^40 + 7, and of a register that is not known, `%r9`.
+    /// What an instruction makes of constants `%r1` = -3, `%r2` = 5, `%r3` = 0, `%rd1` = 2^40 + 7, and of a register
+    /// that is not known, `%r9`.
     #[test]
     fn instructions_on_constants() {
         let known = [

@@ -91,8 +91,8 @@ impl Barriers {
         Ok(open.then(|| core::mem::replace(gathering, Gathering::EMPTY)))
     }
 
-    /// With no thread ready, the barrier that somebody still waits at. If there are several, some of them wait for those
-    /// that wait at others: it is the one that misses the fewest, and so is the likeliest cause.
+    /// With no thread ready, the barrier that somebody still waits at. If there are several, some of them wait for
+    /// those that wait at others: it is the one that misses the fewest, and so is the likeliest cause.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let waited_for = self.gatherings.iter().zip(0..).filter(|(gathering, _)| gathering.waiting != 0);
         let (gathering, barrier) = waited_for.min_by_key(|(gathering, _)| gathering.missing())?;

@@ -68,7 +68,8 @@ pub(super) struct Block {
     pub(super) warps: Vec<Warp>,
     pub(super) barriers: Barriers,
     pub(super) mbarriers: Mbarriers,
-    /// The last access from another block since the cluster's barrier opened: until it opens again, this one may not end.
+    /// The last access from another block since the cluster's barrier opened: until it opens again, this one may not
+    /// end.
     pub(super) visit: Option<Visit>,
 }
 

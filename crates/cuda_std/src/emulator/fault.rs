@@ -98,8 +98,8 @@ pub enum FaultKind {
         /// Where.
         place: Place,
     },
-    /// An access to shared memory that an asynchronous copy is to fill, before the copy was waited for: by the thread that
-    /// has started it, or at the memory barrier that completes it.
+    /// An access to shared memory that an asynchronous copy is to fill, before the copy was waited for: by the thread
+    /// that has started it, or at the memory barrier that completes it.
     CopyPending {
         /// What the access does; for another copy, a write.
         access: Access,

@@ -102,15 +102,15 @@ impl Launch {
     }
 
     /// Runs the blocks in a random order, those of a cluster together, and interrupts threads at random accesses to let
-    /// others run. The same seed gives the same order. Without a seed, blocks run in order, and each thread runs until it
-    /// has to wait.
+    /// others run. The same seed gives the same order. Without a seed, blocks run in order, and each thread runs until
+    /// it has to wait.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Lets a barrier of a block open without the threads that have returned, as a GPU does. Without it that is a fault: it
-    /// is more often a mistake than meant.
+    /// Lets a barrier of a block open without the threads that have returned, as a GPU does. Without it that is a
+    /// fault: it is more often a mistake than meant.
     #[must_use]
     pub fn barriers_without_returned(self) -> Self {
         Self { barriers_without_returned: true, ..self }
@@ -153,8 +153,8 @@ impl Launch {
             let reason = format!("it has {wanted} parameters, and {given} arguments were given");
             return Err(refusal(entry.name, reason));
         }
-        // SAFETY: there are as many arguments as parameters, and the caller vouches for their types. What the kernel asks
-        // of them beyond that is checked at each access.
+        // SAFETY: there are as many arguments as parameters, and the caller vouches for their types. What the kernel
+        // asks of them beyond that is checked at each access.
         self.run(memory, entry.name, || unsafe { (entry.call)(arguments.as_ptr()) })
     }
 

@@ -47,8 +47,8 @@ pub(super) fn fragments(a: [u32; 4], b: [u32; 2], accumulators: [f32; 4]) -> [u3
     [a0, a1, a2, a3, b0, b1, c0, c1, c2, c3]
 }
 
-/// The accumulators of each lane after the product is added. They are summed in f64, where products are exact, and rounded
-/// once.
+/// The accumulators of each lane after the product is added. They are summed in f64, where products are exact, and
+/// rounded once.
 ///
 /// Both kinds of elements have one layout: what differs is how far along the depth a word reaches.
 pub(super) fn multiply_add(elements: Elements, fragments: &[[u32; FRAGMENTS]]) -> [Answer; LANES] {

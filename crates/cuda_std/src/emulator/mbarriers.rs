@@ -109,7 +109,8 @@ impl Mbarrier {
         Some(core::mem::take(&mut self.waiting))
     }
 
-    /// Somebody sees that the last phase is complete: its copies, if nobody has before, and the time that they are made at.
+    /// Somebody sees that the last phase is complete: its copies, if nobody has before, and the time that they are made
+    /// at.
     pub(super) fn land(&mut self) -> Option<(u32, Vec<Pending>)> {
         let time = self.complete.checked_sub(1)?;
         (!self.landed.is_empty()).then(|| (time, core::mem::take(&mut self.landed)))
@@ -157,8 +158,8 @@ impl Mbarriers {
         &mut self.barriers[number]
     }
 
-    /// The lane that stands for a barrier's copies. Of more barriers than there are lanes, some have the same one: what is
-    /// known of the copies of one may then pass for those of another, and a race between them is missed.
+    /// The lane that stands for a barrier's copies. Of more barriers than there are lanes, some have the same one: what
+    /// is known of the copies of one may then pass for those of another, and a race between them is missed.
     pub(super) fn lane(number: usize) -> usize {
         number % LANES
     }
@@ -168,8 +169,8 @@ impl Mbarriers {
         self.barriers.iter().skip(lane).step_by(LANES).find_map(|barrier| barrier.copier)
     }
 
-    /// With no thread ready, the barrier that somebody still waits at: the one that misses the fewest arrivals, if there
-    /// are several.
+    /// With no thread ready, the barrier that somebody still waits at: the one that misses the fewest arrivals, if
+    /// there are several.
     pub(super) fn stuck(&self) -> Option<Stuck> {
         let waited_for = self.barriers.iter().filter_map(|barrier| Some((barrier, barrier.waiting.first()?)));
         let (barrier, &Waiter { thread, location }) = waited_for.min_by_key(|(barrier, _)| barrier.missing)?;

@@ -1,27 +1,28 @@
 //! Which accesses are ordered: happens-before between the threads of a grid.
 //!
-//! Threads of different blocks are never ordered within a launch, but by the barrier of their [`Cluster`]. Within a block,
-//! a barrier, the cluster's included, orders everything before it before everything after it, so accesses from different
-//! *epochs* (the number of barriers passed) are ordered. Blocks of a cluster take turns only at its barrier, so what they
-//! did before it is from earlier epochs, whichever block counted them. Within an epoch, lanes of a warp are ordered by
-//! `sync_warp`, but not by shuffles and votes, to which CUDA gives no effect on memory. Each warp counts its `sync_warp`s,
-//! and each lane knows up to which of them it has heard of each other lane: a vector clock of 32 entries.
+//! Threads of different blocks are never ordered within a launch, but by the barrier of their [`Cluster`]. Within a
+//! block, a barrier, the cluster's included, orders everything before it before everything after it, so accesses from
+//! different *epochs* (the number of barriers passed) are ordered. Blocks of a cluster take turns only at its barrier,
+//! so what they did before it is from earlier epochs, whichever block counted them. Within an epoch, lanes of a warp
+//! are ordered by `sync_warp`, but not by shuffles and votes, to which CUDA gives no effect on memory. Each warp counts
+//! its `sync_warp`s, and each lane knows up to which of them it has heard of each other lane: a vector clock of 32
+//! entries.
 //!
 //! Threads of different warps are ordered, within an epoch, by named barriers and memory barriers alone. What a thread
 //! knows of those of other warps is a second vector clock ([`Known`]), with an entry for each thread of the block. To a
-//! named barrier a warp comes as a whole, which its count of synchronisations includes. Those that wait at one get to know
-//! what all that came there knew and had done; those that merely arrive get to know nothing, not even their own lanes of
-//! each other. To a memory barrier each thread comes by itself: those that wait there get to know what those that came
-//! knew and had done. So that this can be told from what such a thread does afterwards, it goes on at a time of its own,
-//! ahead of its warp's until the warp next synchronises.
+//! named barrier a warp comes as a whole, which its count of synchronisations includes. Those that wait at one get to
+//! know what all that came there knew and had done; those that merely arrive get to know nothing, not even their own
+//! lanes of each other. To a memory barrier each thread comes by itself: those that wait there get to know what those
+//! that came knew and had done. So that this can be told from what such a thread does afterwards, it goes on at a time
+//! of its own, ahead of its warp's until the warp next synchronises.
 //!
-//! An asynchronous copy that its thread waits for is not an [`Actor`] of its own. It can be completed by nobody else, so
-//! it is two deeds of that thread: at the start it reserves its target, which must be ordered after everything that
+//! An asynchronous copy that its thread waits for is not an [`Actor`] of its own. It can be completed by nobody else,
+//! so it is two deeds of that thread: at the start it reserves its target, which must be ordered after everything that
 //! others did there, and when the thread waits, it writes. In between nobody may access the target, ordered or not.
 //!
-//! A copy that a memory barrier completes starts in the same way, but its write is the deed of another actor, whom nobody
-//! knows of but through that barrier: a lane, one for each barrier, of a warp beyond those of threads. It writes when the
-//! first thread sees the phase complete, so that an epoch in which nobody looked does not count.
+//! A copy that a memory barrier completes starts in the same way, but its write is the deed of another actor, whom
+//! nobody knows of but through that barrier: a lane, one for each barrier, of a warp beyond those of threads. It writes
+//! when the first thread sees the phase complete, so that an epoch in which nobody looked does not count.
 
 use super::known::{Known, Lesson, Times};
 
@@ -34,8 +35,8 @@ pub(super) const WARPS: usize = 32;
 pub(super) struct Cluster {
     /// How many they are.
     pub(super) blocks: u32,
-    /// The epoch in which their barrier last opened, so that all of them had begun; zero before it has. What they did in
-    /// earlier epochs happened before.
+    /// The epoch in which their barrier last opened, so that all of them had begun; zero before it has. What they did
+    /// in earlier epochs happened before.
     pub(super) since: u32,
 }
 
@@ -90,7 +91,8 @@ impl Actor<'_> {
         self.heard[lane as usize] > time
     }
 
-    /// Whether everything that any lane of a warp of the block did at `time`, in this epoch, happened before; if not, it may still have for [some](Self::knows).
+    /// Whether everything that any lane of a warp of the block did at `time`, in this epoch, happened before; if not,
+    /// it may still have for [some](Self::knows).
     pub(super) fn knows_all(&self, warp: usize, time: u32) -> bool {
         let times =
             if warp == self.warp.into() { Some(self.heard) } else { self.known.map(|known| known.of_warp(warp)) };

@@ -275,8 +275,8 @@ pub(crate) fn wait_for_copies(pending: u32) {
     });
 }
 
-/// Starts a bulk copy to shared memory, which is complete by the barrier at that address. It is checked in pieces of what
-/// it is to be a multiple of.
+/// Starts a bulk copy to shared memory, which is complete by the barrier at that address. It is checked in pieces of
+/// what it is to be a multiple of.
 #[track_caller]
 pub(crate) fn copy_bulk(target: u32, source: *const u8, bytes: u32, barrier: u32) {
     const PIECE: u32 = size_of::<[u32; 4]>() as u32;

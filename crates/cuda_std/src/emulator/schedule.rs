@@ -1,5 +1,5 @@
-//! The threads of a block as coroutines: each runs until it has to wait for others. So do the blocks of a cluster in turn:
-//! each runs until it has to wait for the others.
+//! The threads of a block as coroutines: each runs until it has to wait for others. So do the blocks of a cluster in
+//! turn: each runs until it has to wait for the others.
 //!
 //! A thread that never waits enters its coroutine once and leaves it once, and the next one gets the same stack.
 

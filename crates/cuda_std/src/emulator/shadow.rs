@@ -2,13 +2,13 @@
 //!
 //! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
 //! accesses of one warp exactly, and that there were others in another warp or another block. That is enough while
-//! nothing orders warps within an epoch. Once a launch has used a named or a memory barrier, it also matters when each of
-//! the other warps made its latest accesses: these, the [`Crowds`], are kept apart, and only in such launches.
+//! nothing orders warps within an epoch. Once a launch has used a named or a memory barrier, it also matters when each
+//! of the other warps made its latest accesses: these, the [`Crowds`], are kept apart, and only in such launches.
 //!
-//! This misses a race only where lanes of one warp access a word after different synchronisations, or different numbers of
-//! arrivals at memory barriers, that do not order them, where accesses are to different bytes of a word, or where several
-//! warps accessed it before the launch's first such barrier, of which the last two are remembered; it never reports one
-//! that is none.
+//! This misses a race only where lanes of one warp access a word after different synchronisations, or different numbers
+//! of arrivals at memory barriers, that do not order them, where accesses are to different bytes of a word, or where
+//! several warps accessed it before the launch's first such barrier, of which the last two are remembered; it never
+//! reports one that is none.
 
 use std::vec;
 use std::vec::Vec;
@@ -75,7 +75,8 @@ pub(super) enum Reason {
 struct Group {
     /// The block's number from 1.
     block: u32,
-    /// An earlier block that had accesses, its number from 1. In a cluster, it had them since the cluster's barrier opened.
+    /// An earlier block that had accesses, its number from 1. In a cluster, it had them since the cluster's barrier
+    /// opened.
     earlier_block: u32,
     epoch: u32,
     /// The time of the warp; all lanes of the group have the same.
@@ -84,8 +85,8 @@ struct Group {
     warp: u8,
     /// The bytes of the word, one bit each.
     bytes: u8,
-    /// A thread of another warp that had accesses in the same epoch, its number from 1. With [`CROWD`], the group's crowd
-    /// has them all.
+    /// A thread of another warp that had accesses in the same epoch, its number from 1. With [`CROWD`], the group's
+    /// crowd has them all.
     other_warp: u16,
 }
 
@@ -171,8 +172,8 @@ impl Group {
         u32::from(self.warp) * u32::BITS + self.lanes.trailing_zeros()
     }
 
-    /// An access of the group that is not ordered before the actor's, where `in_epoch` yields a thread of such an access
-    /// in the actor's own epoch.
+    /// An access of the group that is not ordered before the actor's, where `in_epoch` yields a thread of such an
+    /// access in the actor's own epoch.
     #[inline]
     fn unordered(&self, actor: &Actor<'_>, bytes: u8, in_epoch: impl FnOnce() -> Option<u32>) -> Option<Other> {
         if self.block == 0 || self.bytes & bytes == 0 {
@@ -193,8 +194,8 @@ impl Group {
         self.block != actor.block || self.earlier_block != 0
     }
 
-    /// The first of these blocks, which are the group's, that nothing orders before the actor. One of another cluster comes
-    /// first: it will never be ordered.
+    /// The first of these blocks, which are the group's, that nothing orders before the actor. One of another cluster
+    /// comes first: it will never be ordered.
     #[cold]
     fn unordered_block(&self, actor: &Actor<'_>, blocks: [u32; 2]) -> Option<u32> {
         let others = || blocks.into_iter().filter(|&block| block != 0 && block != actor.block);
@@ -306,8 +307,8 @@ struct Cell {
     assumed_constant: bool,
     /// One bit per byte that was written.
     written: u8,
-    /// The thread that has started a copy to the word that has not been waited for, its number from 1: until then the word
-    /// is the copy's, and nobody may access it. Or [`BARRIER`].
+    /// The thread that has started a copy to the word that has not been waited for, its number from 1: until then the
+    /// word is the copy's, and nobody may access it. Or [`BARRIER`].
     reserved: u16,
 }
 

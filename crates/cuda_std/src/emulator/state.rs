@@ -145,8 +145,8 @@ impl State {
         Some(rank)
     }
 
-    /// When each block of the cluster has ended or waits for the others: those that wait go on. Yields whether there were
-    /// any.
+    /// When each block of the cluster has ended or waits for the others: those that wait go on. Yields whether there
+    /// were any.
     fn open_cluster(&mut self) -> bool {
         let mut opened = false;
         for block in self.blocks().filter(|block| !block.has_ended()) {
@@ -470,8 +470,8 @@ impl State {
         Ok(())
     }
 
-    /// A bulk copy of the running thread has brought so many bytes, for what a memory barrier counts: nobody may touch them
-    /// before somebody has seen the phase complete.
+    /// A bulk copy of the running thread has brought so many bytes, for what a memory barrier counts: nobody may touch
+    /// them before somebody has seen the phase complete.
     pub(super) fn finish_bulk_copy(&mut self, number: usize, bytes: u32) -> Result<(), Violation> {
         let barrier = self.block.mbarriers.get(number);
         let address = barrier.address;
@@ -550,8 +550,8 @@ impl State {
         self.block.warps[warp].clock.learn_lane(warp, lane, &mut barrier.lesson);
     }
 
-    /// When no thread of the block is ready: opens the barrier that all wait at. Yields whether the block's turn is over,
-    /// because it has ended or waits for the others of its cluster.
+    /// When no thread of the block is ready: opens the barrier that all wait at. Yields whether the block's turn is
+    /// over, because it has ended or waits for the others of its cluster.
     pub(super) fn settle(&mut self) -> Result<bool, Stop> {
         if self.block.has_ended() {
             self.check_visit()?;
@@ -578,8 +578,8 @@ impl State {
         Err(self.record_of(visitor, Some(location), kind))
     }
 
-    /// With no thread ready, an operation of a warp that still waits for lanes waits for ever: if these wait at a memory
-    /// barrier, because of that.
+    /// With no thread ready, an operation of a warp that still waits for lanes waits for ever: if these wait at a
+    /// memory barrier, because of that.
     fn check_warps(&mut self) -> Result<(), Stop> {
         let at_mbarrier = |thread: usize| matches!(self.block.members[thread].status, Status::AtMbarrier(_));
         let is_cause =
@@ -612,8 +612,8 @@ impl State {
         Err(self.record(warp * LANES as u32, location, FaultKind::NamedBarrier { barrier, problem }))
     }
 
-    /// With no thread ready and none at an operation of its warp or another barrier of the block, all that have not returned
-    /// wait at that of the whole block, or all at that of the cluster.
+    /// With no thread ready and none at an operation of its warp or another barrier of the block, all that have not
+    /// returned wait at that of the whole block, or all at that of the cluster.
     fn check_barrier(&mut self) -> Result<(), Stop> {
         let statuses = || self.block.members.iter().map(|member| member.status).enumerate();
         let waiting = statuses().find_map(|(thread, status)| match status {

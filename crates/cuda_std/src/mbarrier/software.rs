@@ -1,11 +1,11 @@
 //! Memory barriers in software, for GPUs before sm_80, which have none.
 //!
-//! A barrier's first word counts down the arrivals that its phase still expects. The last one finds it at zero, starts it anew by
-//! the same atomic instruction, and then turns the lowest bit of the second word: the parity of the phase that the barrier is in. The
-//! other bits of that word are the arrivals that a phase expects.
+//! A barrier's first word counts down the arrivals that its phase still expects. The last one finds it at zero, starts
+//! it anew by the same atomic instruction, and then turns the lowest bit of the second word: the parity of the phase
+//! that the barrier is in. The other bits of that word are the arrivals that a phase expects.
 //!
-//! Those that wait look again and again, which takes turns from other warps. That lanes of a warp wait for each other is
-//! possible all the same: from sm_70 on, each makes progress by itself.
+//! Those that wait look again and again, which takes turns from other warps. That lanes of a warp wait for each other
+//! is possible all the same: from sm_70 on, each makes progress by itself.
 
 use core::arch::asm;
 
@@ -28,8 +28,8 @@ pub(super) unsafe fn init(barrier: u32, arrivals: u32) {
     }
 }
 
-/// One arrival. The fences order what the thread did before, and what it knows of others, before what those do that wait: the last one
-/// has read what all others counted.
+/// One arrival. The fences order what the thread did before, and what it knows of others, before what those do that
+/// wait: the last one has read what all others counted.
 ///
 /// # Safety
 ///

@@ -13,7 +13,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Copies what git knows and does not ignore, as it is now. Files that are the same already keep their time of change.
+    /// Copies what git knows and does not ignore, as it is now. Files that are the same already keep their time of
+    /// change.
     pub fn make(root: &Path, dir: PathBuf) -> anyhow::Result<Self> {
         let names = list(root)?;
         for name in &names {

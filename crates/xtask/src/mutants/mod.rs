@@ -25,7 +25,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plants the faults whose file or description contains `only`, and prints what catches them; fails if nothing catches one.
+/// Plants the faults whose file or description contains `only`, and prints what catches them; fails if nothing catches
+/// one.
 pub(crate) fn run(only: &str) -> anyhow::Result<()> {
     let mut chosen = fault::load(&root())?;
     chosen.retain(|fault| fault.file.contains(only) || fault.what.contains(only));
@@ -79,7 +80,8 @@ fn plant(fault: &Fault, copy: &Copy, suite: &Suite) -> anyhow::Result<Outcome> {
     outcome
 }
 
-/// Declares the prebuilt PTX of the copy to be up to date. No test runs it, and compiling it would take most of the time.
+/// Declares the prebuilt PTX of the copy to be up to date. No test runs it, and compiling it would take most of the
+/// time.
 fn renew_hash(copy: &Copy) -> anyhow::Result<()> {
     let kernels = Kernels::new(copy.dir());
     kernels.prebuilt().record(&kernels.hash()?, "a copy with a planted fault")?;

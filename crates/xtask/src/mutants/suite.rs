@@ -12,8 +12,8 @@ use wait_timeout::ChildExt as _;
 /// Tests that take longer run for ever.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// Cargo's arguments and the random cases of each property, one run after the other. The last one is the whole suite. The emulator
-/// runs the kernels.
+/// Cargo's arguments and the random cases of each property, one run after the other. The last one is the whole suite.
+/// The emulator runs the kernels.
 const RUNS: &[(&[&str], &str)] = &[
     (&["-p", "conv-transpose", "--features", "emulator", "--test", "named_cases", "--test", "refusals"], "32"),
     (&["-p", "conv-transpose-kernels"], "64"),

@@ -1,7 +1,8 @@
 //! The prebuilt PTX, assembled for the GPUs that will run it.
 //!
-//! A driver does the same when a program starts. Here it needs no GPU, and leaves a table of what each kernel takes. The machine code of PTX that
-//! a single generation of GPUs runs is kept, so that programs need not wait for the driver there.
+//! A driver does the same when a program starts. Here it needs no GPU, and leaves a table of what each kernel takes.
+//! The machine code of PTX that a single generation of GPUs runs is kept, so that programs need not wait for the driver
+//! there.
 
 mod assembler;
 mod output;
@@ -29,7 +30,8 @@ struct Assembled {
     faults: Vec<String>,
 }
 
-/// Writes `ptx/REGISTERS.md` and the machine code; what is wrong with a kernel is said, but does not keep them from being written.
+/// Writes `ptx/REGISTERS.md` and the machine code; what is wrong with a kernel is said, but does not keep them from
+/// being written.
 pub(crate) fn regenerate(program: PathBuf) -> anyhow::Result<()> {
     let Assembled { table, code, faults } = assemble(&Assembler::new(program)?)?;
     let path = table_path();
@@ -44,7 +46,8 @@ pub(crate) fn regenerate(program: PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if a kernel spills or uses a stack, if ptxas warns, or if `ptx/REGISTERS.md` and the machine code are not what would be written.
+/// Fails if a kernel spills or uses a stack, if ptxas warns, or if `ptx/REGISTERS.md` and the machine code are not what
+/// would be written.
 pub(crate) fn check(program: PathBuf) -> anyhow::Result<()> {
     let Assembled { table: text, code, mut faults } = assemble(&Assembler::new(program)?)?;
     let path = table_path();

@@ -5,8 +5,9 @@ use anyhow::Context;
 /// Compute capabilities of the generations in use, from Turing to Blackwell.
 const GENERATIONS: &[u32] = &[75, 80, 86, 89, 90, 100, 120];
 
-/// The targets of PTX for `arch`: the generations from its own on that have no newer PTX among `all`, or itself alone where its instructions are those of one
-/// generation (`sm_90a`) or of one family (`sm_100f`). A generation that has such PTX of its own among `all` runs no other.
+/// The targets of PTX for `arch`: the generations from its own on that have no newer PTX among `all`, or itself alone
+/// where its instructions are those of one generation (`sm_90a`) or of one family (`sm_100f`). A generation that has
+/// such PTX of its own among `all` runs no other.
 pub(super) fn of(arch: &str, all: &[&str]) -> anyhow::Result<Vec<String>> {
     let capability = arch.strip_prefix("sm_").with_context(|| format!("{arch} is no GPU architecture"))?;
     if capability.ends_with(['a', 'f']) {

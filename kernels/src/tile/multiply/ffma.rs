@@ -1,10 +1,12 @@
-//! Products by fused multiply-adds on ordinary cores, before compute capability 8.0: in plain `f32`, neither rounded nor split.
+//! Products by fused multiply-adds on ordinary cores, before compute capability 8.0: in plain `f32`, neither rounded
+//! nor split.
 //!
-//! Accumulators and the packed weight are those of `mma`, and a lane has the same rows and columns of the product. But where tensor cores
-//! pass factors on between lanes, each lane loads here all that it multiplies: of eight channels, its two positions of every row, and the
-//! weights of its two columns of each block, four channels at a time. Lanes with the same positions or columns load the same words at once.
-//! The weights of a tap serve all slots that take it, so a lane with 48 sums loads some 14 words for 48 products; this is why taps come one
-//! after the other, and not, as for tensor cores, input rows.
+//! Accumulators and the packed weight are those of `mma`, and a lane has the same rows and columns of the product. But
+//! where tensor cores pass factors on between lanes, each lane loads here all that it multiplies: of eight channels,
+//! its two positions of every row, and the weights of its two columns of each block, four channels at a time. Lanes
+//! with the same positions or columns load the same words at once. The weights of a tap serve all slots that take it,
+//! so a lane with 48 sums loads some 14 words for 48 products; this is why taps come one after the other, and not, as
+//! for tensor cores, input rows.
 
 use cuda_std::{hint, math, shared::SharedPtr, warp};
 
@@ -38,7 +40,8 @@ pub(crate) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize>(
     for block in 0..u32::from(run.blocks) {
         let input = input.shifted(block * t.block_bytes);
         let mut neighbour = 0;
-        // SAFETY: the caller's promise. There are as many slabs, in this order, and as many rows and words of the input.
+        // SAFETY: the caller's promise. There are as many slabs, in this order, and as many rows and words of the
+        // input.
         unsafe {
             while neighbour < neighbours(kind) {
                 let rows = input.shifted(4 * neighbour);
@@ -65,7 +68,8 @@ pub(crate) unsafe fn multiply_run<const BLOCKS: usize, const SLOTS: usize>(
     }
 }
 
-/// Bits for the ways to halve the slots, three for either half: which of the neighbouring taps it takes. A constant, not a table in memory.
+/// Bits for the ways to halve the slots, three for either half: which of the neighbouring taps it takes. A constant,
+/// not a table in memory.
 const TAKEN: u64 = {
     let (mut bits, mut way) = (0, 0);
     while way < HALVES.len() {
@@ -95,8 +99,8 @@ const fn row_taps(kind: u32) -> u32 {
     (kind - Run::whole(0, 0) as u32) / 4
 }
 
-/// Adds the products of eight channels and a slab to the slots from number `FIRST` on, each `STEP` further: the first one's positions are in
-/// row 0 of the input, the next one's in the row that follows.
+/// Adds the products of eight channels and a slab to the slots from number `FIRST` on, each `STEP` further: the first
+/// one's positions are in row 0 of the input, the next one's in the row that follows.
 ///
 /// # Safety
 /// As [`multiply_run`]; the slots exist.

@@ -61,7 +61,8 @@ impl Weights {
     }
 }
 
-/// Positions in shared memory, 16 channels of each as `f16`. The flat kernels, which multiply by them, are for `wgmma` on a GPU.
+/// Positions in shared memory, 16 channels of each as `f16`. The flat kernels, which multiply by them, are for `wgmma`
+/// on a GPU.
 #[cfg(not(gpu))]
 #[derive(Clone, Copy)]
 pub(crate) struct Positions {
@@ -72,7 +73,8 @@ pub(crate) struct Positions {
 
 #[cfg(not(gpu))]
 impl Positions {
-    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other eight are so many bytes further on.
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other
+    /// eight are so many bytes further on.
     pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
         Self { first: address.cast(), half: half_bytes / 4 }
     }
@@ -132,7 +134,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
     }
 
-    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, of which each warp has 16, by positions, which are the columns.
+    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, of which
+    /// each warp has 16, by positions, which are the columns.
     ///
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab or the positions.

@@ -1,8 +1,9 @@
-//! Products by `wgmma`, on compute capability 9.0 only: four warps together, asynchronously, weights straight from shared memory.
+//! Products by `wgmma`, on compute capability 9.0 only: four warps together, asynchronously, weights straight from
+//! shared memory.
 //!
-//! The accumulators are registers of fixed names, declared once per kernel: passed as operands in and out of each product, the compiler
-//! would copy them, and a copy has to wait for the product. The matrix that comes from registers is passed as operands; it must stay
-//! as it is until the products are waited for.
+//! The accumulators are registers of fixed names, declared once per kernel: passed as operands in and out of each
+//! product, the compiler would copy them, and a copy has to wait for the product. The matrix that comes from registers
+//! is passed as operands; it must stay as it is until the products are waited for.
 
 use core::arch::asm;
 
@@ -35,13 +36,14 @@ const COLUMN_STRIDE: u32 = 256 / 16;
 /// In the descriptor's lower half, above the address: four channels further on are 128 bytes.
 const CHANNEL_STRIDE: u32 = (128 / 16) << 16;
 
-/// The part of an address in shared memory that says where it lies there: in a cluster, the upper part says which block's it is.
+/// The part of an address in shared memory that says where it lies there: in a cluster, the upper part says which
+/// block's it is.
 const WITHIN_BLOCK: u32 = 0x3_ffff;
 
 /// The product so far, in registers: number `part` of eight columns, `block`, of a slot is `sum{slot}_{block}_{part}`.
 ///
-/// Setting the registers to zero between products would make the compiler wait for each of them. So the first product of a slot that
-/// was emptied overwrites its registers instead of adding to them.
+/// Setting the registers to zero between products would make the compiler wait for each of them. So the first product
+/// of a slot that was emptied overwrites its registers instead of adding to them.
 pub(crate) struct Accumulators<const BLOCKS: usize, const SLOTS: usize> {
     /// Whether all slots have a product.
     filled: bool,
@@ -58,8 +60,8 @@ impl Weights {
         Self((address.address() & WITHIN_BLOCK) / 16 + CHANNEL_STRIDE)
     }
 
-    /// The slab that many times 16 bytes further on, found once for all lanes: the compiler then keeps it in a register for the warp,
-    /// which is where the tensor cores want it, and the slabs that follow as well.
+    /// The slab that many times 16 bytes further on, found once for all lanes: the compiler then keeps it in a register
+    /// for the warp, which is where the tensor cores want it, and the slabs that follow as well.
     ///
     /// # Safety
     /// All lanes of the warp come here together, with the same slab.
@@ -81,7 +83,8 @@ impl Weights {
 pub(crate) struct Positions(u32);
 
 impl Positions {
-    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other eight are so many bytes further on.
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other
+    /// eight are so many bytes further on.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
         Self((address.address() & WITHIN_BLOCK) / 16 + (half_bytes / 16 << 16))
@@ -211,11 +214,12 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { tensor_core::warpgroup_arrive() };
     }
 
-    /// Adds the product of 16 rows of each warp by the channels of a slab, `F16` or TF32; a slot that is not `filled` is overwritten.
+    /// Adds the product of 16 rows of each warp by the channels of a slab, `F16` or TF32; a slot that is not `filled`
+    /// is overwritten.
     ///
     /// # Safety
-    /// Between `begin_batch` and `end_batch`; all threads of the warp group come here together. Nobody is writing to the slab, and what was
-    /// written is visible to the asynchronous proxy.
+    /// Between `begin_batch` and `end_batch`; all threads of the warp group come here together. Nobody is writing to
+    /// the slab, and what was written is visible to the asynchronous proxy.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn add_product<const SLOT: usize, const F16: bool>(
         &mut self,
@@ -243,7 +247,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { if F16 { products!(true) } else { products!(false) } }
     }
 
-    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, by positions, which are the columns; a slot that is not `filled` is overwritten.
+    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, by
+    /// positions, which are the columns; a slot that is not `filled` is overwritten.
     ///
     /// # Safety
     /// As [`add_product`](Self::add_product), for the positions as well.
@@ -327,8 +332,9 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { tensor_core::warpgroup_wait::<PENDING>() };
     }
 
-    /// Waits for all products, in a kernel for any layer: whatever kind of run may follow has registers of its own, and there are not enough to
-    /// go on meanwhile. In a kernel that is compiled for its layer this goes; who compiles it knows the line by its comment.
+    /// Waits for all products, in a kernel for any layer: whatever kind of run may follow has registers of its own, and
+    /// there are not enough to go on meanwhile. In a kernel that is compiled for its layer this goes; who compiles it
+    /// knows the line by its comment.
     ///
     /// # Safety
     /// All threads of the warp group come here together.
@@ -366,7 +372,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         !self.filled
     }
 
-    /// Notes that all slots have a product. The compiler need not know: it would make a copy of the loop for the time after the first product.
+    /// Notes that all slots have a product. The compiler need not know: it would make a copy of the loop for the time
+    /// after the first product.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn fill(&mut self) {
         self.filled = hint::opaque(1) != 0;

@@ -1,8 +1,10 @@
-//! Inputs: what is fetched of the input, job after job, a stage at a time. Below, a word of all positions is called a channel: if it is packed, it has two.
+//! Inputs: what is fetched of the input, job after job, a stage at a time. Below, a word of all positions is called a
+//! channel: if it is packed, it has two.
 //!
-//! A tile's input is a box with its halo, the same box for every channel. On compute capability 9.0, where all rows are aligned to 16 bytes, one thread
-//! starts the copy of all of it. Elsewhere threads copy elements: where each one lies is looked up once per job, in a table in shared memory.
-//! Elements outside of the input become zero, which is the padding. Before compute capability 8.0 they copy through `registers`.
+//! A tile's input is a box with its halo, the same box for every channel. On compute capability 9.0, where all rows are
+//! aligned to 16 bytes, one thread starts the copy of all of it. Elsewhere threads copy elements: where each one lies
+//! is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which is the
+//! padding. Before compute capability 8.0 they copy through `registers`.
 
 use cuda_std::{
     async_copy, hint,
@@ -47,7 +49,8 @@ impl<'a> Inputs<'a> {
         Self { t, operands, round: 0, channels_left: 0, channel: 0, sample: 0, origin: [0; 3], located_inside: false }
     }
 
-    /// Goes on to the next job with something to multiply if there is no more of this one. Whether there is anything to fetch.
+    /// Goes on to the next job with something to multiply if there is no more of this one. Whether there is anything to
+    /// fetch.
     ///
     /// # Safety
     /// As [`produce`](super::produce).
@@ -77,8 +80,8 @@ impl<'a> Inputs<'a> {
         true
     }
 
-    /// Starts to copy the next channels, and arrives at the barrier when they are there: one thread of all if the input comes in boxes, otherwise each, so many
-    /// `TOGETHER`, of which their number is a multiple.
+    /// Starts to copy the next channels, and arrives at the barrier when they are there: one thread of all if the input
+    /// comes in boxes, otherwise each, so many `TOGETHER`, of which their number is a multiple.
     ///
     /// # Safety
     /// `seek` has found some. The place has room for them, and nobody else accesses it until the barrier says so.
@@ -144,7 +147,8 @@ impl<'a> Inputs<'a> {
         self.operands.input.wrapping_add(first).wrapping_offset((z * height + y) * width + x)
     }
 
-    /// Starts to copy elements. A thread copies the same elements of all channels, of which so many exist, so that it looks each up once.
+    /// Starts to copy elements. A thread copies the same elements of all channels, of which so many exist, so that it
+    /// looks each up once.
     ///
     /// # Safety
     /// As [`fetch`](Self::fetch); the table of offsets is that of the job.
@@ -214,7 +218,8 @@ pub(super) fn offsets(t: &Tiling) -> SharedPtr<u32> {
     dynamic_shared_mem::<u32>().add(t.offsets_start / 4)
 }
 
-/// Fills the table of offsets for the tile whose first staged element has the given coordinates, counted from that element.
+/// Fills the table of offsets for the tile whose first staged element has the given coordinates, counted from that
+/// element.
 ///
 /// # Safety
 /// The table has room for `copies` words.

@@ -1,11 +1,13 @@
-//! Measuring: the threads that stage the input look for its largest values, before teams make `f16` numbers of it. That spares layers with a large input the time that packing it takes.
+//! Measuring: the threads that stage the input look for its largest values, before teams make `f16` numbers of it. That
+//! spares layers with a large input the time that packing it takes.
 //!
-//! The scale is a power of two, which the largest values of a stage decide, kept as long as values fit. Teams multiply what they load by the power that they find beside
-//! a stage, and adjust their sums when it is another one than before. Of values that are less than `2^-15` of the largest ones in a tile, `f16` may have fewer bits: they are rounded to a multiple
-//! of less than `2^-24` of these. Infinities and not-a-numbers stay what they are, and decide nothing.
+//! The scale is a power of two, which the largest values of a stage decide, kept as long as values fit. Teams multiply
+//! what they load by the power that they find beside a stage, and adjust their sums when it is another one than before.
+//! Of values that are less than `2^-15` of the largest ones in a tile, `f16` may have fewer bits: they are rounded to a
+//! multiple of less than `2^-24` of these. Infinities and not-a-numbers stay what they are, and decide nothing.
 //!
-//! Values that are split have the best scale for each stage, because sums move on at its end: those from `2^-18` of the largest one in a stage on have all bits, others are rounded to a multiple of
-//! `2^-39` of it.
+//! Values that are split have the best scale for each stage, because sums move on at its end: those from `2^-18` of the
+//! largest one in a stage on have all bits, others are rounded to a multiple of `2^-39` of it.
 
 use cuda_std::{
     hint,
@@ -89,7 +91,8 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
     }
 }
 
-/// Leaves the exponent of the weight for the teams, who would wait for it at the end of each job. One warp does, and not that which starts to copy boxes.
+/// Leaves the exponent of the weight for the teams, who would wait for it at the end of each job. One warp does, and
+/// not that which starts to copy boxes.
 ///
 /// # Safety
 /// The weight is packed; all lanes of a warp come here together.
@@ -159,7 +162,8 @@ unsafe fn largest_of_thread(t: &Tiling, ring: &Ring, of: impl Fn(f32) -> f32) ->
     largest
 }
 
-/// Sets what pads the channels of all slots to zero, where threads copy them. Boxes are as large as channels with all that pads them.
+/// Sets what pads the channels of all slots to zero, where threads copy them. Boxes are as large as channels with all
+/// that pads them.
 ///
 /// # Safety
 /// All threads that stage the input come here, before anything is copied.

@@ -1,6 +1,7 @@
 //! Staging through registers, before compute capability 8.0, which has no asynchronous copies.
 //!
-//! A thread loads some words, then stores all of them: the loads wait for memory together. It arrives when it has stored, not before.
+//! A thread loads some words, then stores all of them: the loads wait for memory together. It arrives when it has
+//! stored, not before.
 
 use cuda_std::{hint, mbarrier::Mbarrier, mem, shared::SharedPtr, warp};
 
@@ -17,8 +18,8 @@ const UNDER_WAY: u32 = 8;
 /// Copies weights to shared memory, and arrives at the barrier when they are there.
 ///
 /// # Safety
-/// `bytes` bytes of global memory, a multiple of 16, and as many of shared memory, which nobody else accesses until the barrier says so. All lanes of
-/// a warp come here together.
+/// `bytes` bytes of global memory, a multiple of 16, and as many of shared memory, which nobody else accesses until the
+/// barrier says so. All lanes of a warp come here together.
 #[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, bytes: u32, full: Mbarrier) {
     const STEP: u32 = 32;
@@ -45,8 +46,8 @@ pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, by
     }
 }
 
-/// Copies the input of a stage. A thread copies the same elements of all channels, of which so many exist, so that it looks each up once. `input` is the
-/// first element of the tile in the first of them.
+/// Copies the input of a stage. A thread copies the same elements of all channels, of which so many exist, so that it
+/// looks each up once. `input` is the first element of the tile in the first of them.
 ///
 /// # Safety
 /// The slot is empty, and the table of offsets is that of the job.

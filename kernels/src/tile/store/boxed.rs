@@ -1,10 +1,11 @@
-//! Storing in boxes, on compute capability 9.0: a team stages its product, a thread of its first warp for each box starts the copy of it to the
-//! output, and the team goes on.
+//! Storing in boxes, on compute capability 9.0: a team stages its product, a thread of its first warp for each box
+//! starts the copy of it to the output, and the team goes on.
 //!
-//! A box has some neighbouring words of a row, 16 or 32, in all channels of the tile. What lies beyond the end of a row, or is a channel that does
-//! not exist, is not copied. Copies want boxes to begin at multiples of 16 bytes, in all rows. In shared memory the words of a channel follow those
-//! of the one before. The copies exchange units of 16 bytes within 128 or 64 bytes, depending on the address, so that what the lanes of a warp
-//! write at once lies on different banks.
+//! A box has some neighbouring words of a row, 16 or 32, in all channels of the tile. What lies beyond the end of a
+//! row, or is a channel that does not exist, is not copied. Copies want boxes to begin at multiples of 16 bytes, in all
+//! rows. In shared memory the words of a channel follow those of the one before. The copies exchange units of 16 bytes
+//! within 128 or 64 bytes, depending on the address, so that what the lanes of a warp write at once lies on different
+//! banks.
 
 use cuda_std::{
     async_copy, hint,
@@ -71,7 +72,8 @@ impl Target<'_> {
         }
     }
 
-    /// The addresses in shared memory where a lane stages what it holds of the first line, in either of its channels of the first group.
+    /// The addresses in shared memory where a lane stages what it holds of the first line, in either of its channels of
+    /// the first group.
     #[cfg_attr(gpu, inline(always))]
     fn boxed_places(&self) -> [u32; 2] {
         let t = self.t;
@@ -106,7 +108,8 @@ impl Target<'_> {
         dynamic_shared_mem::<u8>().add(self.t.output_start + team * self.t.output_bytes)
     }
 
-    /// Writes what a lane holds of one line of each row, in its channels of a group, to the staged boxes, with the bias added.
+    /// Writes what a lane holds of one line of each row, in its channels of a group, to the staged boxes, with the bias
+    /// added.
     ///
     /// # Safety
     /// The biases have been found; nobody else writes to these words, or reads them before a barrier.

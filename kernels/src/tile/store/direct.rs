@@ -1,7 +1,7 @@
 //! Storing straight from the product: the elements that a lane holds of an output row go out in one piece.
 //!
-//! A store reads its registers long after it is issued, and whoever writes to them next has to wait. So all that a block of columns stores is
-//! computed first, and then stored.
+//! A store reads its registers long after it is issued, and whoever writes to them next has to wait. So all that a
+//! block of columns stores is computed first, and then stored.
 
 use cuda_std::{
     hint,
@@ -199,7 +199,8 @@ impl Channels {
         values.map(|[a, b]| [a.map(|value| value + left), b.map(|value| value + right)])
     }
 
-    /// The piece of a row in a channel: its first word, counted from the beginning of the line, and its place in the output.
+    /// The piece of a row in a channel: its first word, counted from the beginning of the line, and its place in the
+    /// output.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn piece<const ROWS: usize>(
         &self,

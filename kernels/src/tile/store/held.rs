@@ -1,7 +1,7 @@
 //! What a lane holds of output rows: two or four neighbouring words of each, in its two channels of a group of eight.
 //!
-//! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of two, and both of its
-//! phases in the columns of the matrix or in a pair of slots, they are four.
+//! A lane has two neighbouring positions. With a stride of one along x these are two output elements. With a stride of
+//! two, and both of its phases in the columns of the matrix or in a pair of slots, they are four.
 
 use crate::{tile::multiply::Product, unrolled::unrolled};
 

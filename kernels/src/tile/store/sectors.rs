@@ -1,9 +1,10 @@
 //! Whole sectors: warps pass on what they hold beyond their last whole sector of a row.
 //!
-//! A warp holds 16 neighbouring words of a row, one for each of its positions. Where rows do not begin with sectors of the memory, these begin and end within one; and a sector of 32
-//! bytes that is written in two pieces takes memory several times as long as one that is written at once. So a warp passes its last words on to the warp that
-//! holds the words behind them, which writes them with its own; the last warp of a line passes on to the first one. Then only the ends of lines
-//! are written in pieces.
+//! A warp holds 16 neighbouring words of a row, one for each of its positions. Where rows do not begin with sectors of
+//! the memory, these begin and end within one; and a sector of 32 bytes that is written in two pieces takes memory
+//! several times as long as one that is written at once. So a warp passes its last words on to the warp that holds the
+//! words behind them, which writes them with its own; the last warp of a line passes on to the first one. Then only the
+//! ends of lines are written in pieces.
 
 use cuda_std::{
     hint, mem,
@@ -56,11 +57,12 @@ impl Target<'_> {
         }
     }
 
-    /// Stores a pair of words of each row, by channel, with the bias added: those that the lane gets instead of those that it passes on.
-    /// Groups of channels come in their order, and before the first one a barrier.
+    /// Stores a pair of words of each row, by channel, with the bias added: those that the lane gets instead of those
+    /// that it passes on. Groups of channels come in their order, and before the first one a barrier.
     ///
     /// # Safety
-    /// As [`store_direct`](Self::store_direct); all threads of the team come here together. Nobody else reads or writes the staged output.
+    /// As [`store_direct`](Self::store_direct); all threads of the team come here together. Nobody else reads or writes
+    /// the staged output.
     #[cfg_attr(gpu, inline(always))]
     pub(super) unsafe fn store_sectors<const ROWS: usize>(
         &self,

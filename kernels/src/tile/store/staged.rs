@@ -1,9 +1,10 @@
-//! Storing by way of shared memory: a team stages some channels at a time, each line of them as it lies in the output, then its warps store the
-//! lines.
+//! Storing by way of shared memory: a team stages some channels at a time, each line of them as it lies in the output,
+//! then its warps store the lines.
 //!
-//! A sector of the memory that is written in pieces costs several times as much as one that is written whole, and lines begin anywhere. So lanes
-//! begin where lines of the cache do, before the first word of a line if need be, and only the ends of a line are pieces. What a word costs is
-//! instructions: there are three for each, one to load it, one to store it and a comparison, because a line ends somewhere.
+//! A sector of the memory that is written in pieces costs several times as much as one that is written whole, and lines
+//! begin anywhere. So lanes begin where lines of the cache do, before the first word of a line if need be, and only the
+//! ends of a line are pieces. What a word costs is instructions: there are three for each, one to load it, one to store
+//! it and a comparison, because a line ends somewhere.
 
 use cuda_std::{
     hint,
@@ -23,7 +24,8 @@ use crate::{
 };
 
 impl Target<'_> {
-    /// Stores a product by way of shared memory, or the biases if there is none. It synchronises the team before the staged output is used again.
+    /// Stores a product by way of shared memory, or the biases if there is none. It synchronises the team before the
+    /// staged output is used again.
     ///
     /// # Safety
     /// As [`store`](Self::store).
@@ -77,8 +79,8 @@ impl Target<'_> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
 
-    /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, or three, if they have neighbouring phases.
-    /// Staging begins with number `first_channel` of the tile.
+    /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, or three, if
+    /// they have neighbouring phases. Staging begins with number `first_channel` of the tile.
     ///
     /// # Safety
     /// The product is complete, the staged output has room for the part, and nobody reads or writes it there.
@@ -111,7 +113,8 @@ impl Target<'_> {
         // The lanes' part of the address apart from what all have in common.
         let channels = position.add(column * t.staged_channel_words);
         let words = [0, 1].map(|half| group * 8 * t.staged_channel_words + self.staged_word(phase, half));
-        // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is complete.
+        // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is
+        // complete.
         unsafe {
             let [left, right] = self.biases(team).add(first_channel + group * 8 + column).cast::<[f32; 2]>().load();
             unrolled!(SLOT in 0..SLOTS, at most 8 => {
@@ -168,7 +171,8 @@ impl Target<'_> {
         }
     }
 
-    /// Stages what four neighbouring phases have for a lane's two positions in two channels, of which it is given the biases.
+    /// Stages what four neighbouring phases have for a lane's two positions in two channels, of which it is given the
+    /// biases.
     ///
     /// # Safety
     /// The staged output has these words, at multiples of four, and nobody else reads or writes them.
@@ -248,7 +252,8 @@ impl Target<'_> {
         unsafe { self.stage_gaps(self.t.slice_channels, |_| 0.0) }
     }
 
-    /// Writes a value to those words of the staged lines that have no taps: what the function says for a channel of the slice.
+    /// Writes a value to those words of the staged lines that have no taps: what the function says for a channel of the
+    /// slice.
     ///
     /// # Safety
     /// As [`clear_gaps`](Self::clear_gaps); there are so many channels.
@@ -368,8 +373,8 @@ impl Piece for [f32; 4] {
     }
 }
 
-/// Stores two staged lines, which do not reach further than that from the first lanes', so many pieces of each lane at once: the pieces of one are
-/// on their way while those of the other are.
+/// Stores two staged lines, which do not reach further than that from the first lanes', so many pieces of each lane at
+/// once: the pieces of one are on their way while those of the other are.
 ///
 /// # Safety
 /// The lines are staged, and the block's own.
@@ -394,7 +399,8 @@ unsafe fn store_both<P: Piece, const MARGINS: bool, const PIECES: usize>(
     }
 }
 
-/// Lanes that store a line together. What does not change is kept here, not found again for each line. All counts are of pieces.
+/// Lanes that store a line together. What does not change is kept here, not found again for each line. All counts are
+/// of pieces.
 struct Crew {
     /// How many they are, a power of two.
     lanes: u32,
@@ -424,7 +430,8 @@ struct Share<P> {
     margins: Margins<P>,
 }
 
-/// Biases beside a line that are written with it, so that the sectors that it begins and ends in are written as a whole.
+/// Biases beside a line that are written with it, so that the sectors that it begins and ends in are written as a
+/// whole.
 #[derive(Clone, Copy)]
 struct Margins<P> {
     /// Pieces of them behind the line.

@@ -1,5 +1,5 @@
-//! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from 13 us to 2.7 ms, of which it is wrong by 4 % on average
-//! (`benchmarks/2026-11-27-gpu-flat.md`).
+//! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from
+//! 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`).
 
 use conv_transpose_kernels::flat::Part;
 
@@ -14,10 +14,12 @@ const LATENCY: f64 = 16_400.0;
 /// Bytes per cycle that are packed on all multiprocessors, of the input and of what becomes of it.
 const PACKED_BYTES: f64 = 3110.0;
 
-/// Bytes per cycle of the packed input and of the output that memory moves while tiles are computed, as far as that takes longer for it.
+/// Bytes per cycle of the packed input and of the output that memory moves while tiles are computed, as far as that
+/// takes longer for it.
 const MOVED_BYTES: f64 = 2040.0;
 
-/// The share of the cycles that products should take which they take: the clock is faster than the one that is reckoned with.
+/// The share of the cycles that products should take which they take: the clock is faster than the one that is reckoned
+/// with.
 const PRODUCTS: f64 = 0.815;
 
 /// Bytes per cycle that are copied to shared memory.
@@ -29,15 +31,16 @@ const STAGE: f64 = 109.0;
 /// Cycles that a job takes at its end.
 const JOB: f64 = 3040.0;
 
-/// By how much the model of tiles takes these for slower than they are, where both are close. With it, the 29 layers of 287 with stride 1 that are computed so take 0.52 to 1.07 of the time that they took
-/// otherwise.
+/// By how much the model of tiles takes these for slower than they are, where both are close. With it, the 29 layers of
+/// 287 with stride 1 that are computed so take 0.52 to 1.07 of the time that they took otherwise.
 const AS_TILES: f64 = 1.35;
 
-/// By how much shared memory takes longer for products while stages are copied there. It decides for those of few positions, which shared memory is as busy with as tensor cores.
+/// By how much shared memory takes longer for products while stages are copied there. It decides for those of few
+/// positions, which shared memory is as busy with as tensor cores.
 const READS: f64 = 1.15;
 
-/// Cycles that a product of 64 channels by so many positions takes: shared memory delivers the channels and a quarter of a cycle's worth of each position, tensor cores take half a cycle for each
-/// position, and each product begins once.
+/// Cycles that a product of 64 channels by so many positions takes: shared memory delivers the channels and a quarter
+/// of a cycle's worth of each position, tensor cores take half a cycle for each position, and each product begins once.
 fn product(positions: u32) -> f64 {
     let positions = f64::from(positions);
     (READS * (16.0 + positions / 4.0)).max(positions / 2.0) + 1.0

@@ -1,7 +1,8 @@
 //! The flat kernels: layers of stride 1 on the tensor cores of compute capability 9.0, in TF32 precision.
 //!
-//! `positions.rs` lays the positions of a sample out along one axis, `cut.rs` says what is open when they are divided into tiles, `parts.rs` what is staged together and multiplied, `cost.rs` what that is
-//! estimated to take, `packed.rs` how the input is packed for it. The cheapest cut that fits is taken.
+//! `positions.rs` lays the positions of a sample out along one axis, `cut.rs` says what is open when they are divided
+//! into tiles, `parts.rs` what is staged together and multiplied, `cost.rs` what that is estimated to take, `packed.rs`
+//! how the input is packed for it. The cheapest cut that fits is taken.
 
 mod cost;
 mod cut;

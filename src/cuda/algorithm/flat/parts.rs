@@ -1,7 +1,8 @@
 //! Parts: what is staged together of a block of input channels, and which taps multiply it.
 //!
-//! A *row of taps* has those along x, at one place along the other axes. Where slots are rows of residues, a part has all that they read along that axis. Elsewhere it has a stretch of positions of one
-//! residue, and the rows of taps that read it.
+//! A *row of taps* has those along x, at one place along the other axes. Where slots are rows of residues, a part has
+//! all that they read along that axis. Elsewhere it has a stretch of positions of one residue, and the rows of taps
+//! that read it.
 
 use std::collections::BTreeMap;
 
@@ -207,7 +208,8 @@ impl Builder<'_> {
         }
     }
 
-    /// The kernel element by which a joined residue multiplies what a row of taps reads with that tap along x, if there is one.
+    /// The kernel element by which a joined residue multiplies what a row of taps reads with that tap along x, if there
+    /// is one.
     fn slab(&self, row: &Row, tap: usize, residue: usize) -> Slab {
         let along = self.along();
         let tap_along = (0..along.kernel).find(|&tap| residue + shift(along, tap) == row.along);

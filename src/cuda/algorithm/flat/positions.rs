@@ -1,7 +1,9 @@
 //! Positions: how those of a sample are numbered along one axis, so that each tap reads the input at a fixed distance.
 //!
-//! Along an axis, output `o` reads, by tap `k`, coordinate `o + shift(k)`, where `shift(k) = begin + padding - k * dilation` is not negative, and the input lies at coordinates from `begin` on. All
-//! other coordinates are zero. Rows follow each other: what is read behind the end of one is the beginning of the next one, which is to be zero as well.
+//! Along an axis, output `o` reads, by tap `k`, coordinate `o + shift(k)`, where
+//! `shift(k) = begin + padding - k * dilation` is not negative, and the input lies at coordinates from `begin` on. All
+//! other coordinates are zero. Rows follow each other: what is read behind the end of one is the beginning of the next
+//! one, which is to be zero as well.
 
 use crate::Axis;
 
@@ -21,7 +23,8 @@ pub(super) fn shift(axis: &Axis, tap: usize) -> usize {
     (begin(axis) as isize + axis.pad_begin - (tap * axis.dilation) as isize) as usize
 }
 
-/// Coordinates from one row to the next: as many as there are outputs, as the input needs, and so many that what the first tap reads behind them lies before the next input.
+/// Coordinates from one row to the next: as many as there are outputs, as the input needs, and so many that what the
+/// first tap reads behind them lies before the next input.
 fn pitch(axis: &Axis) -> usize {
     let read = (axis.output as isize + axis.pad_begin).max(0) as usize;
     axis.output.max(begin(axis) + axis.input).max(read)

@@ -1,4 +1,5 @@
-//! Bare rows: output rows that no tap reaches, which producers may write. Where in an output channel they are, and whether it is worth it.
+//! Bare rows: output rows that no tap reaches, which producers may write. Where in an output channel they are, and
+//! whether it is worth it.
 
 use conv_transpose_kernels::tile::{self, Stretch};
 
@@ -30,13 +31,15 @@ impl Layout {
         phases.iter().map(|phase| phase.taps > 0)
     }
 
-    /// The word of an output row behind the last one that is in a line. Tiles may have more positions than those with taps.
+    /// The word of an output row behind the last one that is in a line. Tiles may have more positions than those with
+    /// taps.
     pub(super) fn line_end(&self) -> usize {
         let positions = self.tiles[3] as usize * self.tile[3] as usize;
         self.axes[2].output.min(positions * self.axes[2].stride)
     }
 
-    /// Whether bare rows can be written by producers, and it is worth it: if these have nothing to do, because the input comes in boxes, and lines are all of what they write to.
+    /// Whether bare rows can be written by producers, and it is worth it: if these have nothing to do, because the
+    /// input comes in boxes, and lines are all of what they write to.
     pub(super) fn can_write_bare_rows(&self) -> bool {
         let have_time = self.in_boxes && !self.cut.variant.teams_convert && self.cut.partners == 1;
         let has_all =
@@ -92,7 +95,8 @@ impl Layout {
         stretches
     }
 
-    /// The lanes of each of some warps that write stretches at a time: as few as can do so within the cycles of the kernel. What is written faster is in the way of inputs.
+    /// The lanes of each of some warps that write stretches at a time: as few as can do so within the cycles of the
+    /// kernel. What is written faster is in the way of inputs.
     pub(super) fn bare_lanes(&self, stretches: &[Stretch], writers: u32, cycles: f64) -> u32 {
         let words: u32 = stretches.iter().map(|stretch| stretch.end - stretch.first).sum();
         let planes = self.planes() as f64 / f64::from(writers);

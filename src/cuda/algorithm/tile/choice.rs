@@ -43,7 +43,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether one team stores after the other: in jobs that blocks have several of, on compute capability 9.0, where that was measured.
+    /// Whether one team stores after the other: in jobs that blocks have several of, on compute capability 9.0, where
+    /// that was measured.
     pub(super) fn stores_in_turn(&self, task: &Task) -> bool {
         let has_several_jobs = self.layout.jobs(task.problem.groups()) > task.target.multiprocessors.into();
         task.target.large_tiles && has_several_jobs && !self.tables.shared.boxed && stores_in_turn(&self.layout)
@@ -55,7 +56,8 @@ pub(super) fn cycles_of(parts: &[Part]) -> f64 {
     parts.iter().map(|part| part.cycles).sum()
 }
 
-/// A layout, and what it is estimated to take. There may be a hundred thousand of them to sort, so the layout stays where it is.
+/// A layout, and what it is estimated to take. There may be a hundred thousand of them to sort, so the layout stays
+/// where it is.
 pub(super) type Candidate = (f64, Box<Layout>);
 
 /// The cheapest layout for a region of a task, one that reads the packed input only if it `may`; or why there is none.
@@ -65,7 +67,8 @@ pub(super) fn cheapest(task: &Task, region: Region, may_read_packed: bool) -> Re
     allowed.find_map(|candidate| fitting(task, candidate)).ok_or(Unsupported::NoTile)
 }
 
-/// Of each lead that is not much dearer than another one, the cheapest of the `candidates` that fits, the cheapest of all first.
+/// Of each lead that is not much dearer than another one, the cheapest of the `candidates` that fits, the cheapest of
+/// all first.
 pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for candidate @ (cycles, layout) in candidates {
@@ -78,8 +81,10 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
     parts
 }
 
-/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted by teams, perhaps of two taps at a time, or neither, whose rows are joined, also of a packed input, or lie apart, with long lines, with bare rows written by producers, or without, with a lead, or without one,
-/// if none of these is such.
+/// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted
+/// by teams, perhaps of two taps at a time, or neither, whose rows are joined, also of a packed input, or lie apart,
+/// with long lines, with bare rows written by producers, or without, with a lead, or without one, if none of these is
+/// such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
     let kinds: [fn(&Layout) -> bool; 12] = [
@@ -105,7 +110,8 @@ pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec
     parts
 }
 
-/// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as `f32`.
+/// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as
+/// `f32`.
 pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<Item = &'static Variant> {
     let split = precision == Precision::F32;
     tile::VARIANTS.iter().filter(move |variant| {
@@ -168,7 +174,8 @@ fn halves_differ(layout: &Layout) -> bool {
     layout.cut.halves == 1 || layout.groups[2].iter().any(differ)
 }
 
-/// The fewest products of each input element for which packing it can be worth it: with half of the time for these, others take longer to pack.
+/// The fewest products of each input element for which packing it can be worth it: with half of the time for these,
+/// others take longer to pack.
 const LEAST_PRODUCTS_TO_PACK: usize = 512;
 
 /// Whether there are enough products for each input to think of packing it.
@@ -177,7 +184,8 @@ fn is_worth_packing(problem: &Problem<3>) -> bool {
     problem.out_channels_per_group() * taps >= LEAST_PRODUCTS_TO_PACK
 }
 
-/// The fewest taps for which it is worth it that teams convert the input: with fewer they wait for those who measure it.
+/// The fewest taps for which it is worth it that teams convert the input: with fewer they wait for those who measure
+/// it.
 const LEAST_TAPS_FOR_TEAMS: usize = 3;
 
 /// Whether there are enough products for each input that teams convert it, if they are to.
@@ -221,7 +229,8 @@ impl AllGroups {
     }
 }
 
-/// The phases where neighbouring positions along an axis are joined: each position has phases of its own, which read from that much further on.
+/// The phases where neighbouring positions along an axis are joined: each position has phases of its own, which read
+/// from that much further on.
 fn join_rows(phases: &[Vec<Phase>; 3], axis: usize) -> [Vec<Phase>; 3] {
     let mut joined = phases.clone();
     let of = |row: isize| {
@@ -232,7 +241,8 @@ fn join_rows(phases: &[Vec<Phase>; 3], axis: usize) -> [Vec<Phase>; 3] {
     joined
 }
 
-/// How many rows of the phases along z and y have taps, and how many there are; `None` where nothing has any, or the output cannot be filled before.
+/// How many rows of the phases along z and y have taps, and how many there are; `None` where nothing has any, or the
+/// output cannot be filled before.
 fn rows_with_taps(task: &Task, phases: &[Vec<Phase>; 3]) -> Option<[usize; 2]> {
     let with_taps = |axis: usize| phases[axis].iter().filter(|phase| phase.taps > 0).count();
     let rows_with_taps = with_taps(0) * with_taps(1);
@@ -240,8 +250,8 @@ fn rows_with_taps(task: &Task, phases: &[Vec<Phase>; 3]) -> Option<[usize; 2]> {
     can_fill.then_some([rows_with_taps, phases[0].len() * phases[1].len()])
 }
 
-/// Whether the output is filled with the biases first, so that there need be no passes without taps: where at least two of three rows have
-/// none. Those that have some are written twice, the others faster than such passes do it.
+/// Whether the output is filled with the biases first, so that there need be no passes without taps: where at least two
+/// of three rows have none. Those that have some are written twice, the others faster than such passes do it.
 fn fills_first([rows_with_taps, rows]: [usize; 2]) -> bool {
     rows_with_taps * 3 <= rows
 }
@@ -251,8 +261,9 @@ fn may_write_bare_rows(task: &Task, [rows_with_taps, rows]: [usize; 2]) -> bool 
     task.target.large_tiles && rows_with_taps < rows
 }
 
-/// Whether products go through shared memory before they are stored, whatever the cut, because rows are odd, have gaps, or more phases than a lane holds.
-/// Otherwise a pass that also stores rows without taps would be slower than passes of their own.
+/// Whether products go through shared memory before they are stored, whatever the cut, because rows are odd, have gaps,
+/// or more phases than a lane holds. Otherwise a pass that also stores rows without taps would be slower than passes of
+/// their own.
 fn are_staged(problem: &Problem<3>, phases: &[Vec<Phase>; 3]) -> bool {
     let [.., x] = problem.axes();
     let has_gaps = phases[2].iter().any(|phase| phase.taps == 0);
@@ -324,7 +335,8 @@ fn cuts(task: &Task, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<Cut> {
     cuts
 }
 
-/// A cut whose slots are neighbouring rows; and with slots one behind the other, where taps are as far apart as its box is long.
+/// A cut whose slots are neighbouring rows; and with slots one behind the other, where taps are as far apart as its box
+/// is long.
 fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     let distance = problem.axes()[cut.row_axis].input_step();
     let are_as_far = distance > 1 && cut.extents[cut.row_axis + 1] as usize == distance;
@@ -333,8 +345,9 @@ fn with_slots(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     [cut].into_iter().chain(may_be_apart.then_some(apart))
 }
 
-/// A cut whose runs take 16 channels of one tap; and eight of two, where that may leave out zeros, in single precision: in TF32, eight channels of one tap are no more than what is multiplied
-/// together anyway, and teams need not convert them.
+/// A cut whose runs take 16 channels of one tap; and eight of two, where that may leave out zeros, in single precision:
+/// in TF32, eight channels of one tap are no more than what is multiplied together anyway, and teams need not convert
+/// them.
 fn with_pairs(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     let channels = problem.in_channels_per_group() % 16;
     let Variant { teams_convert, split, .. } = *cut.variant;
@@ -343,8 +356,8 @@ fn with_pairs(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     [None].into_iter().chain(axes.map(Some)).map(move |taps_paired_along| Cut { taps_paired_along, ..cut })
 }
 
-/// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device has for the fewest tiles that there can
-/// be. Where a problem is divided into regions, these fill the device together.
+/// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device
+/// has for the fewest tiles that there can be. Where a problem is divided into regions, these fill the device together.
 fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
     let Task { problem, target, .. } = *task;
     let positions: u128 = region.extents.iter().map(|&extent| u128::from(extent)).product();
@@ -381,8 +394,8 @@ const MOST_JOINED: usize = 16;
 /// The most output channels of a group whose phases may lie close together.
 const MOST_CLOSE: usize = 4;
 
-/// How phases with taps can share the columns of a kernel: along each axis one, all, or half of them; along x perhaps all of them in two halves;
-/// and close together if channels are few.
+/// How phases with taps can share the columns of a kernel: along each axis one, all, or half of them; along x perhaps
+/// all of them in two halves; and close together if channels are few.
 fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3], region: &Region) -> Vec<ColumnUse> {
     let with_taps = [0, 1, 2].map(|axis| {
         let reaching = phases[axis].iter().filter(|phase| reaches(phase, region.first[axis]));
@@ -472,14 +485,16 @@ fn boxes(problem: &Problem<3>, positions: [usize; 3], rows: u32) -> Vec<[u32; 4]
     boxes
 }
 
-/// Those of some extents that are not more than `most`, and the one that divides all positions evenly into as few tiles as that allows.
+/// Those of some extents that are not more than `most`, and the one that divides all positions evenly into as few tiles
+/// as that allows.
 fn with_filling(extents: &[u32], positions: usize, most: u32) -> BTreeSet<u32> {
     let tiles = positions.div_ceil(most as usize).max(1);
     let filling = positions.div_ceil(tiles).max(1) as u32;
     extents.iter().copied().filter(|&extent| extent <= most).chain([filling]).collect()
 }
 
-/// Extents of a box along an axis: powers of two, the distance of taps, and divisions of all positions, also rounded up to pairs.
+/// Extents of a box along an axis: powers of two, the distance of taps, and divisions of all positions, also rounded up
+/// to pairs.
 fn extents(positions: usize, taps_are_apart: usize, rows: u32) -> Vec<u32> {
     let powers = (0..=8).map(|power| 1 << power).chain([taps_are_apart]).filter(|&extent| extent <= positions);
     let divisions = (1..=8).map(|parts| positions.div_ceil(parts));

@@ -1,9 +1,9 @@
 //! What a cut costs: a model.
 //!
-//! It counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores, shared
-//! memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of the device, which
-//! has to deliver and take every element once. Constants are those of an H200; only the order of the costs matters. What is different on ordinary
-//! cores is in `ordinary.rs`.
+//! It counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores,
+//! shared memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of
+//! the device, which has to deliver and take every element once. Constants are those of an H200; only the order of the
+//! costs matters. What is different on ordinary cores is in `ordinary.rs`.
 
 use std::{ops::Range, slice};
 
@@ -43,7 +43,8 @@ pub(super) const LATENCY: f64 = 6000.0;
 /// Cycles that it takes at least to pack the input: two grids.
 const PACK_LATENCY: f64 = 6000.0;
 
-/// Bytes per cycle that are packed, of the input and of what becomes of it: fewer than memory delivers, because the model takes all else for slower than it is.
+/// Bytes per cycle that are packed, of the input and of what becomes of it: fewer than memory delivers, because the
+/// model takes all else for slower than it is.
 const PACK_BYTES: f64 = 1500.0;
 
 /// How much longer kernels that read a packed input take than the model says.
@@ -100,10 +101,12 @@ const WITHOUT_BOXES_SPLIT: f64 = 1.02;
 /// How much longer kernels take whose producers write bare rows, by as much as the model may be wrong there.
 const BARE_ROWS: f64 = 1.1;
 
-/// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not for three.
+/// How much longer joined rows take in TF32 than the model says: an input row of a run is multiplied for two slots, not
+/// for three.
 const JOINED_ROWS: f64 = 1.07;
 
-/// How much longer dilated taps along the axis of rows take in TF32 than the model says, where no run takes several of them.
+/// How much longer dilated taps along the axis of rows take in TF32 than the model says, where no run takes several of
+/// them.
 const SEPARATE_ROW_TAPS: f64 = 1.1;
 
 /// How much longer a lead along x, or one of phases that lie close together, makes it in TF32 than the model says.
@@ -225,7 +228,8 @@ fn slabs_of(layout: &Layout, axis: usize, group: &Group, taps: &Range<usize>) ->
     if axis == 2 { neighbour_slabs(layout, group, taps) } else { taps.len() }
 }
 
-/// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of rows.
+/// Input rows between those of neighbouring slots, of which a run loads all if it takes several taps along the axis of
+/// rows.
 fn rows_apart(layout: &Layout, taps: &Range<usize>) -> usize {
     if taps.len() > 1 { layout.cut.joined_rows as usize } else { 1 }
 }
@@ -239,7 +243,8 @@ fn load_cycles(neighbours: usize, aligned: bool) -> usize {
     }
 }
 
-/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment: rows begin at multiples of so many words.
+/// Bytes that move for rows of some words when memory moves whole sectors of 32 bytes, at an average alignment: rows
+/// begin at multiples of so many words.
 fn row_bytes(words: f64, alignment: u32) -> f64 {
     4.0 * words + 32.0 - 4.0 * f64::from(alignment)
 }
@@ -250,8 +255,9 @@ fn requests(layout: &Layout, words: f64) -> f64 {
     words / REQUEST_WORDS as f64 + if are_aligned { 1.0 } else { 3.0 }
 }
 
-/// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector that is written in
-/// part is read before, if its other part does not come soon. Where a row ends, its biases may make it whole.
+/// What it costs in bytes that what is written side by side does not begin and end with sectors of the memory. A sector
+/// that is written in part is read before, if its other part does not come soon. Where a row ends, its biases may make
+/// it whole.
 fn edge_bytes(problem: &Problem<3>, layout: &Layout) -> f64 {
     let width = problem.axes()[2].output as u32;
     let extents = [width, layout.neighbouring_outputs(), layout.region.lead[2]];
@@ -395,7 +401,8 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
     // Where each block has one job, the longest one decides; otherwise all have as much to do as each other.
     let is_one_round = rounds <= 1.0 && layout.region.is_whole();
     let work = if is_one_round { Work::longest(layout) } else { Work::average(layout) };
-    // Regions behind the first one also run on the multiprocessors that have nothing to do in the last round of another.
+    // Regions behind the first one also run on the multiprocessors that have nothing to do in the last round of
+    // another.
     let is_first = layout.region.first == [0; 3];
     let rounds = if is_first { rounds.ceil() } else { (rounds + rounds.ceil()) / 2.0 };
     let busy = rounds * job(task, layout, &work, conflicts)? + LATENCY;
@@ -445,8 +452,10 @@ fn stage(layout: &Layout, work: &Work, products: &Products) -> [f64; 2] {
     [instructions, computing + work.runs * RUN_LATENCY + chunks * CHUNK_LATENCY]
 }
 
-/// Whether teams had better store one after the other, if blocks have several jobs and the output is not stored in boxes: where what lanes hold goes out at once, and storing takes long enough. Otherwise teams are seldom in each
-/// other's way, or wait longer than they are, as those do that stage what they store. (`benchmarks/2026-11-26-gpu-in-turn.md`)
+/// Whether teams had better store one after the other, if blocks have several jobs and the output is not stored in
+/// boxes: where what lanes hold goes out at once, and storing takes long enough. Otherwise teams are seldom in each
+/// other's way, or wait longer than they are, as those do that stage what they store.
+/// (`benchmarks/2026-11-26-gpu-in-turn.md`)
 pub(super) fn stores_in_turn(layout: &Layout) -> bool {
     let Cut { variant, partners, .. } = layout.cut;
     let is_long = variant.teams_convert && variant.columns == 128;
@@ -516,7 +525,8 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let measure = measured.instructions * MEASURE_ISSUE + measured.latency;
     let arrival = fetch_latency + fetch.max(fetched_bytes / L2_BYTES);
     let fetch = if layout.in_boxes { fetch.max(measure) } else { fetch + measure };
-    // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the next run are under way.
+    // A slot of a ring is filled, then emptied by both teams, then filled again. Weights are left when products of the
+    // next run are under way.
     let emptied = serial.max(cores * teams).max(instructions * teams);
     let held = emptied / chunks.max(1.0) + emptied / work.runs.max(1.0);
     let weight_round = fetch_latency + weight_bytes / chunks.max(1.0) / L2_BYTES + held;
@@ -556,7 +566,8 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     Some(busy * joined * separate * converted * lead(layout) * if lacks_boxes { without_boxes } else { 1.0 })
 }
 
-/// Cycles from a launch to the first instruction and from the last one to the end: the same for all ways to divide a problem, but not for other algorithms.
+/// Cycles from a launch to the first instruction and from the last one to the end: the same for all ways to divide a
+/// problem, but not for other algorithms.
 pub(super) const LAUNCH: f64 = 3500.0;
 
 /// Cycles that it takes to fill the output with the biases before.

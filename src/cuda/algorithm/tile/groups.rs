@@ -1,7 +1,7 @@
 //! Groups: which phases of an axis a pass writes together, and the taps that those which have any share.
 //!
-//! Phases of a group share the columns of the matrix, and so the fragments of the input: each input position that one of them reads is
-//! multiplied for all of them, by zero for those that have no tap there.
+//! Phases of a group share the columns of the matrix, and so the fragments of the input: each input position that one
+//! of them reads is multiplied for all of them, by zero for those that have no tap there.
 
 use std::collections::BTreeSet;
 
@@ -54,8 +54,9 @@ impl Group {
     }
 }
 
-/// The groups of an axis, of up to `columns` phases with taps, of those that have positions from the `first` one on. Phases without taps are joined to the
-/// others if these are one group and `together` says so, otherwise they are groups of their own.
+/// The groups of an axis, of up to `columns` phases with taps, of those that have positions from the `first` one on.
+/// Phases without taps are joined to the others if these are one group and `together` says so, otherwise they are
+/// groups of their own.
 pub(super) fn groups(axis: &Axis, phases: &[Phase], first: u32, columns: usize, together: bool) -> Vec<Group> {
     let reaching = Vec::from_iter((0..phases.len()).filter(|&phase| reaches(&phases[phase], first)));
     let (with_taps, without): (Vec<usize>, Vec<usize>) = reaching.iter().partition(|&&phase| phases[phase].taps > 0);

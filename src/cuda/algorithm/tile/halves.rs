@@ -1,7 +1,8 @@
 //! Halves: which of the neighbouring taps along x each half of a pass's phases takes.
 //!
-//! Phases that share columns multiply the taps of all of them, with zeros where they have none. Halves of the phases along x have slots of
-//! their own, and each multiplies the taps that any of its phases has: with kernel 4 and stride 2, four of six.
+//! Phases that share columns multiply the taps of all of them, with zeros where they have none. Halves of the phases
+//! along x have slots of their own, and each multiplies the taps that any of its phases has: with kernel 4 and stride
+//! 2, four of six.
 
 use std::ops::Range;
 
@@ -27,8 +28,8 @@ fn slabs_along_x(taps: &Range<usize>, halved: Option<usize>) -> usize {
     halved.map_or(taps.len(), |way| HALVES[way].iter().map(|taken| taken.count_ones() as usize).sum())
 }
 
-/// How the slots are halved for some neighbouring taps of a group along x, if they are: in the first way in which each half takes those that
-/// any of its phases has.
+/// How the slots are halved for some neighbouring taps of a group along x, if they are: in the first way in which each
+/// half takes those that any of its phases has.
 pub(super) fn halved(layout: &Layout, group: &Group, taps: &Range<usize>) -> Option<usize> {
     let Cut { halves, phases: [_, _, columns], .. } = layout.cut;
     let has = |phase: &usize, shift: usize| group.tap(&layout.axes[2], &layout.phases[2][*phase], shift).is_some();

@@ -21,7 +21,8 @@ pub(super) const fn packers(split: bool) -> [&'static str; 2] {
 /// Words of rows of a packed input, and of its header, are multiples of this.
 const FOUR: usize = 4;
 
-/// Pairs of channels of a group of a packed input are multiples of this, if there are several groups or two parts: tensor cores multiply so many together, and boxes hold whole multiples.
+/// Pairs of channels of a group of a packed input are multiples of this, if there are several groups or two parts:
+/// tensor cores multiply so many together, and boxes hold whole multiples.
 const GROUP_PAIRS: usize = 8;
 
 /// Blocks that pack the input, if samples are fewer: about as many as run at the same time.

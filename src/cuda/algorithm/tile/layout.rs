@@ -13,8 +13,8 @@ const ALIGN: u32 = 128;
 /// A chunk of weights ends where another run would exceed this many bytes.
 const CHUNK_BYTES: u32 = 24 << 10;
 
-/// A chunk of `f16` weights has room for at least that many slabs: those of two blocks of channels with two taps in either half. A run of one block has one batch, and the next is made when
-/// that is complete.
+/// A chunk of `f16` weights has room for at least that many slabs: those of two blocks of channels with two taps in
+/// either half. A run of one block has one batch, and the next is made when that is complete.
 const LEAST_SLABS_OF_F16: u32 = 8;
 
 /// The most bytes of weights of a run.
@@ -26,11 +26,12 @@ const ORDINARY_CHUNK_BYTES: u32 = 8 << 10;
 /// The most bytes of weights of a run there.
 const ORDINARY_RUN_BYTES: u32 = 12 << 10;
 
-/// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight channels, where
-/// runs allow it. The error of the sums grows with their number.
+/// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight
+/// channels, where runs allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
 
-/// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so many.
+/// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so
+/// many.
 const BOXES_ALIGN: u32 = 1024;
 
 /// The fewest elements of an output that is large: about as many as the L2 cache of an H200 holds.
@@ -51,7 +52,8 @@ const MOST_BIASES: u32 = 1024;
 /// The most phases along y of rows that have biases beside them: a bit for each.
 const MOST_PHASES_WITH_MARGINS: usize = 32;
 
-/// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines of the cache for each.
+/// Words of rows that are too short to be copied in boxes, if there is more of them: the hardware fetches whole lines
+/// of the cache for each.
 const NARROW: u32 = 8;
 
 /// Blocks of columns whose output is staged at a time, if slots are few.
@@ -67,18 +69,22 @@ pub(super) struct Cut {
     pub(super) variant: &'static Variant,
     /// Phases with taps that share the columns: along z, y and x.
     pub(super) phases: [u32; 3],
-    /// Halves of the phases along x that have slots of their own: two, or one if they have not. The columns are those of a half.
+    /// Halves of the phases along x that have slots of their own: two, or one if they have not. The columns are those
+    /// of a half.
     pub(super) halves: u32,
-    /// Whether phases lie close together in the columns: each has one, two or four, for all of a group's output channels.
+    /// Whether phases lie close together in the columns: each has one, two or four, for all of a group's output
+    /// channels.
     pub(super) close: bool,
     /// The axis along which slots are neighbours.
     pub(super) row_axis: usize,
-    /// Whether slots are boxes one behind the other along that axis, as they always are along x, so that an input row serves several slots where taps are as
-    /// far apart as a box is long. Otherwise they are neighbouring rows.
+    /// Whether slots are boxes one behind the other along that axis, as they always are along x, so that an input row
+    /// serves several slots where taps are as far apart as a box is long. Otherwise they are neighbouring rows.
     pub(super) one_behind_the_other: bool,
-    /// The axis, z or y, along which runs take two taps of eight channels in place of 16 channels of one, if they do: where groups have so few.
+    /// The axis, z or y, along which runs take two taps of eight channels in place of 16 channels of one, if they do:
+    /// where groups have so few.
     pub(super) taps_paired_along: Option<usize>,
-    /// Neighbouring positions along that axis, z or y, whose rows share the columns as phases do, for few output channels: one, or more.
+    /// Neighbouring positions along that axis, z or y, whose rows share the columns as phases do, for few output
+    /// channels: one, or more.
     pub(super) joined_rows: u32,
     /// Positions of the tile for each slot: samples, z, y, x.
     pub(super) extents: [u32; 4],
@@ -134,9 +140,11 @@ pub(super) struct Layout {
     pub(super) stages: u32,
     /// Words that a line has for each position: all phases along x, or one if they are in different passes.
     pub(super) line_phases: u32,
-    /// Slots that a line goes through: all of a team's where what they hold of an output row follow each other, otherwise one.
+    /// Slots that a line goes through: all of a team's where what they hold of an output row follow each other,
+    /// otherwise one.
     pub(super) line_slots: u32,
-    /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in different passes.
+    /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in
+    /// different passes.
     pub(super) places: u32,
     /// Whether the output is larger than what the L2 cache holds.
     pub(super) has_large_output: bool,
@@ -246,7 +254,8 @@ impl Cut {
         self.one_behind_the_other && self.row_axis < 2
     }
 
-    /// Whether what a team has of a row of the box lies side by side in all slots: those are neighbours along x, and the team has whole rows of the box.
+    /// Whether what a team has of a row of the box lies side by side in all slots: those are neighbours along x, and
+    /// the team has whole rows of the box.
     pub(super) fn has_slots_side_by_side(&self) -> bool {
         let x = self.extents[3];
         self.row_axis == 2 && self.rows() > 1 && x.is_multiple_of(tile::WARP_ROWS) && tile::TEAM_ROWS.is_multiple_of(x)
@@ -257,9 +266,9 @@ impl Cut {
         self.row_distance() / self.joined_rows
     }
 
-    /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some extents, z, y and
-    /// x, whose channels are so many words apart, modulo 32. Twice each, if all lanes that are served together find their words on
-    /// different banks.
+    /// How often the warps of a block access shared memory to load a pair of words per lane from a staged input of some
+    /// extents, z, y and x, whose channels are so many words apart, modulo 32. Twice each, if all lanes that are served
+    /// together find their words on different banks.
     pub(super) fn load_wavefronts(&self, [halo_z, halo_y, pitch]: [u32; 3], channel_words: u32) -> u32 {
         const SERVED_TOGETHER: u32 = 4;
         let [_, box_z, box_y, box_x] = self.extents;
@@ -295,8 +304,9 @@ impl Cut {
 }
 
 impl Layout {
-    /// The layout of a cut of a region, for the problem's phases, those of joined rows being different ones, and their groups, which may leave out what
-    /// is filled first; `None` where tiles would reach into the next region, or counts overflow.
+    /// The layout of a cut of a region, for the problem's phases, those of joined rows being different ones, and their
+    /// groups, which may leave out what is filled first; `None` where tiles would reach into the next region, or counts
+    /// overflow.
     pub(super) fn new(
         problem: &Problem<3>,
         phases: &Arc<[Vec<Phase>; 3]>,
@@ -384,7 +394,8 @@ impl Layout {
         Some(Self { writes_bare_rows: layout.can_write_bare_rows(), ..layout })
     }
 
-    /// With lines that go through all slots of a team, if these lie side by side in the output, and go through shared memory.
+    /// With lines that go through all slots of a team, if these lie side by side in the output, and go through shared
+    /// memory.
     fn with_long_lines(self) -> Self {
         if !self.cut.has_slots_side_by_side() || !self.has_whole_rows() || self.is_direct() {
             return self;
@@ -471,9 +482,9 @@ impl Layout {
         Boxes::of_output(problem, self.boxed_words(), self.tile_channels)
     }
 
-    /// The words that the rows of the box, or what a team has of each, consist of, if the output can be stored in boxes of them, and that is worth it:
-    /// of few channels or words it is not, nor if what is staged leaves too little room for what is multiplied, or if the cache takes the output anyway.
-    /// Otherwise 0.
+    /// The words that the rows of the box, or what a team has of each, consist of, if the output can be stored in boxes
+    /// of them, and that is worth it: of few channels or words it is not, nor if what is staged leaves too little room
+    /// for what is multiplied, or if the cache takes the output anyway. Otherwise 0.
     pub(super) fn boxed_words(&self) -> u32 {
         let is_worth_it = self.has_large_output
             && self.tile_channels >= LEAST_BOXED_CHANNELS
@@ -485,7 +496,8 @@ impl Layout {
         [32, 16].into_iter().find(|&boxed| words.is_multiple_of(boxed)).unwrap_or(0)
     }
 
-    /// Whether what tiles write of each output row begins at multiples of so many words, which it does if the rows do, and no lead moves it.
+    /// Whether what tiles write of each output row begins at multiples of so many words, which it does if the rows do,
+    /// and no lead moves it.
     fn has_rows_at_multiples(&self, words: usize) -> bool {
         self.axes[2].output.is_multiple_of(words) && self.region.lead[2] == 0
     }
@@ -527,7 +539,8 @@ impl Layout {
         products >= PROMOTE_AFTER / 2
     }
 
-    /// After how many stages of so many products partial sums move on, a power of two: one where each stage has a scale of its own.
+    /// After how many stages of so many products partial sums move on, a power of two: one where each stage has a scale
+    /// of its own.
     pub(super) fn promotion_stages(&self, products: u32) -> u32 {
         let variant = self.cut.variant;
         let stages = if variant.split && !variant.teams_convert { PROMOTE_AFTER / products.max(1) } else { 1 };
@@ -554,7 +567,8 @@ impl Layout {
         self.cut.row_distance() * self.axis_words(self.cut.row_axis)
     }
 
-    /// Words from the first half of a fragment of 16 to the second one: eight channels, or from one of paired taps to the other.
+    /// Words from the first half of a fragment of 16 to the second one: eight channels, or from one of paired taps to
+    /// the other.
     pub(super) fn half_fragment_words(&self) -> u32 {
         match self.cut.taps_paired_along {
             Some(axis) => self.paired_taps_distance(axis).unwrap_or(0) * self.axis_words(axis),
@@ -562,7 +576,8 @@ impl Layout {
         }
     }
 
-    /// How many positions paired taps lie apart, which all groups of their axis have two of at least; `None` if they have not.
+    /// How many positions paired taps lie apart, which all groups of their axis have two of at least; `None` if they
+    /// have not.
     fn paired_taps_distance(&self, axis: usize) -> Option<u32> {
         let mut groups = self.groups[axis].iter().filter(|group| group.taps > 0);
         let distance = groups.clone().next()?.step;
@@ -574,7 +589,8 @@ impl Layout {
         self.cut.taps_paired_along.is_none_or(|axis| self.paired_taps_distance(axis).is_some())
     }
 
-    /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few elements.
+    /// Blocks of columns that are staged for output at a time: whole groups of phases, more where a channel has few
+    /// elements.
     pub(super) fn slice_blocks(&self) -> u32 {
         let phases = self.cut.column_phases();
         if self.cut.close {
@@ -627,7 +643,8 @@ impl Layout {
         self.channel_groups.saturating_mul(self.channel_tiles * self.tile_channels)
     }
 
-    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different passes.
+    /// Staged lines of a row: one for each of the computed phases along z and y, and along x if they are in different
+    /// passes.
     pub(super) fn row_lines(&self) -> u32 {
         let [z, y, x] = self.cut.computed_phases();
         z * y * if self.has_all_phases_in_lines() { 1 } else { x }
@@ -653,8 +670,8 @@ impl Layout {
         if x == tile::TEAM_ROWS { 0 } else { (self.line_slots - 1) * x }
     }
 
-    /// Words from one output channel of a staged output to the next. Where a lane writes all that it holds at once, 4 modulo 16, and all lanes find
-    /// different banks; otherwise an odd number, and two lanes share a bank.
+    /// Words from one output channel of a staged output to the next. Where a lane writes all that it holds at once, 4
+    /// modulo 16, and all lanes find different banks; otherwise an odd number, and two lanes share a bank.
     pub(super) fn staged_channel_words(&self) -> u32 {
         let words = self.cut.rows() * self.row_lines() * tile::TEAM_ROWS * self.line_phases;
         words + if self.held() == Tiling::ONE_PHASE { 1 } else { 4 }
@@ -714,8 +731,8 @@ impl Layout {
         f64::from(ends) / (2.0 * self.with_taps(1).filter(|has_taps| *has_taps).count().max(1) as f64)
     }
 
-    /// Whether lines have biases beside them: if producers write what is between them, or the output is filled before and each line has all of a row. Shorter lines
-    /// would take longer for it.
+    /// Whether lines have biases beside them: if producers write what is between them, or the output is filled before
+    /// and each line has all of a row. Shorter lines would take longer for it.
     pub(super) fn has_margins(&self) -> bool {
         let x = self.cut.extents[3];
         let goes_through_all = self.cut.rows() == 1 || self.cut.row_axis < 2 || self.line_slots > 1;
@@ -723,8 +740,8 @@ impl Layout {
         self.can_have_margins() && (self.writes_bare_rows || have_one_row)
     }
 
-    /// Whether they can have them: where other rows are written before, or by producers, lines are stretches of rows, and beside some there is a row that no line has.
-    /// Kernels for older GPUs have no registers for that.
+    /// Whether they can have them: where other rows are written before, or by producers, lines are stretches of rows,
+    /// and beside some there is a row that no line has. Kernels for older GPUs have no registers for that.
     pub(super) fn can_have_margins(&self) -> bool {
         let width = self.axes[2].output as u32;
         let have_sectors =
@@ -736,8 +753,8 @@ impl Layout {
         is_possible && have_sectors && can_be_told && are_stretches && self.beside_bare_rows() != [0; 2]
     }
 
-    /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more, otherwise three to five, whichever leave the fewest for
-    /// nothing.
+    /// Words of a line that a lane loads before it stores them: two fours if it can, two words if it has no more,
+    /// otherwise three to five, whichever leave the fewest for nothing.
     pub(super) fn line_words_at_once(&self) -> u32 {
         if self.has_lines_of_fours() {
             return Tiling::TWO_FOURS;
@@ -784,8 +801,8 @@ impl Layout {
         self.holds_pieces() && self.has_rows_at_multiples(words)
     }
 
-    /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole sectors; one if they have no
-    /// need, or cannot. 0 if lanes do not store what they hold straight from the product.
+    /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole
+    /// sectors; one if they have no need, or cannot. 0 if lanes do not store what they hold straight from the product.
     pub(super) fn direct_warps(&self) -> u32 {
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32;
         let are_sectors = self.axes[2].output.is_multiple_of(tile::SECTOR_WORDS as usize);
@@ -821,8 +838,8 @@ impl Layout {
         self.cut.extents[3].is_multiple_of(2)
     }
 
-    /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage has at most
-    /// `stage_chunks`; `None` if there is not even enough for one of everything.
+    /// The most shared memory that is of use within `limit`, for chunks of at most that many slabs, of which a stage
+    /// has at most `stage_chunks`; `None` if there is not even enough for one of everything.
     pub(super) fn shared(&self, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
         let boxed = if self.boxed_words() > 0 { self.shared_and(true, chunk_slabs, stage_chunks, limit) } else { None };
         // Boxes are not worth it if teams wait for what they multiply.
@@ -830,7 +847,8 @@ impl Layout {
         boxed.or_else(|| self.shared_and(false, chunk_slabs, stage_chunks, limit))
     }
 
-    /// The same with room for staged boxes of the output, or without. What rings leave is for what spares teams to look lines and biases up again.
+    /// The same with room for staged boxes of the output, or without. What rings leave is for what spares teams to look
+    /// lines and biases up again.
     fn shared_and(&self, boxed: bool, chunk_slabs: u32, stage_chunks: u32, limit: u32) -> Option<Shared> {
         let rings = self.rings(boxed, chunk_slabs, stage_chunks, limit)?;
         let with = |found| self.shared_with(rings, found, boxed, chunk_slabs).filter(|shared| shared.total <= limit);
@@ -1014,15 +1032,17 @@ fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> u32 {
     if lanes_have_the_same && groups.iter().all(are_neighbours) { count as u32 } else { 1 }
 }
 
-/// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another group would not.
+/// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another
+/// group would not.
 fn has_whole_boxes(input: &Input, cut: &Cut) -> bool {
     let has_one_share = input.groups == 1 && cut.partners == 1;
     let whole_stages = input.channels_of_partner(cut.partners).is_multiple_of(cut.stage_words() as usize);
     input.batch * input.sample() > 0 && (has_one_share || whole_stages)
 }
 
-/// The axes that boxes of one sample take together with x, as one stretch of the input: y where tiles stage whole rows, z where they stage whole slices,
-/// too. The hardware fetches each row of a box by itself, which takes long if rows are short.
+/// The axes that boxes of one sample take together with x, as one stretch of the input: y where tiles stage whole rows,
+/// z where they stage whole slices, too. The hardware fetches each row of a box by itself, which takes long if rows are
+/// short.
 fn merged_axes(input: &Input, groups: &AxisGroups, region: &Region, reach: [u32; 3], staged: [u32; 3]) -> u32 {
     let first = |axis: usize| groups[axis].iter().map(|group| group.first);
     let is_whole = |axis: usize| {
@@ -1043,8 +1063,8 @@ fn merged_axes(input: &Input, groups: &AxisGroups, region: &Region, reach: [u32;
     if all_aligned && fit { 2 - outermost as u32 } else { 0 }
 }
 
-/// The extents z, y and x of a box that holds at least as much of each sample, whose channels lie 8 or 24 words modulo 32 apart (see
-/// [`channel_words`]) without anything in between; `None` if there is none.
+/// The extents z, y and x of a box that holds at least as much of each sample, whose channels lie 8 or 24 words modulo
+/// 32 apart (see [`channel_words`]) without anything in between; `None` if there is none.
 fn box_extents(samples: u32, [z, y, x]: [u32; 3]) -> Option<[u32; 3]> {
     let more = |extent: u32| if extent > 1 { extent..extent + 4 } else { 1..2 };
     let extents = more(z).flat_map(|z| more(y).flat_map(move |y| (x..x + 32).step_by(4).map(move |x| [z, y, x])));
@@ -1191,8 +1211,8 @@ mod tests {
         assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 24), 16);
         // All channels on the same banks.
         assert_eq!(cut([1, 1, 8, 16], 8).load_wavefronts([10, 10, 20], 32), 64);
-        // Rows of four positions, 16 words apart: two channels on each bank. The other team has no positions, so that all of its lanes load
-        // the same words.
+        // Rows of four positions, 16 words apart: two channels on each bank. The other team has no positions, so that
+        // all of its lanes load the same words.
         assert_eq!(cut([1, 1, 16, 4], 8).load_wavefronts([10, 18, 16], 8), 8 * 2 + 8);
     }
 }

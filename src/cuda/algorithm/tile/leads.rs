@@ -1,8 +1,9 @@
 //! Leads: how many elements before the output positions are counted from.
 //!
-//! Where phases share columns, a product is made for each input position that any of them reads. With kernel 4, stride 2 and padding 1 both phases
-//! have two taps, but position `q` of one reads `q - 1` and `q`, that of the other `q` and `q + 1`: three products. Counted from one element before the output on, both read the
-//! same two. Along three axes eight products are made instead of 27, at the cost of a position more along each, of which a part is not stored.
+//! Where phases share columns, a product is made for each input position that any of them reads. With kernel 4, stride
+//! 2 and padding 1 both phases have two taps, but position `q` of one reads `q - 1` and `q`, that of the other `q` and
+//! `q + 1`: three products. Counted from one element before the output on, both read the same two. Along three axes
+//! eight products are made instead of 27, at the cost of a position more along each, of which a part is not stored.
 
 use super::groups::groups;
 use crate::{Axis, Phase, Problem};
@@ -10,7 +11,8 @@ use crate::{Axis, Phase, Problem};
 /// The most phases of an axis that share columns: of more, a lead would be of no use.
 const MOST_PHASES: usize = 16;
 
-/// The leads that are worth a thought: none, and along each axis the one with which its phases have the most input positions in common, if that is not none.
+/// The leads that are worth a thought: none, and along each axis the one with which its phases have the most input
+/// positions in common, if that is not none.
 pub(super) fn leads(problem: &Problem<3>) -> Vec<[u32; 3]> {
     let [z, y, x] = problem.axes().each_ref().map(best);
     let choices = |lead: u32| if lead > 0 { vec![0, lead] } else { vec![0] };

@@ -43,7 +43,8 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 15;
 
-/// The share of all cycles of a part that is worth a kernel compiled for it. Small parts take longer than the model says: where the first one is divided along x, they wait for memory.
+/// The share of all cycles of a part that is worth a kernel compiled for it. Small parts take longer than the model
+/// says: where the first one is divided along x, they wait for memory.
 const COMPILED: f64 = 0.01;
 
 pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
@@ -72,7 +73,8 @@ fn cheapest_parts(task: &Task, candidates: &[Candidate]) -> Result<Vec<Part>, Un
     ways.min_by(|a, b| cycles_of(a).total_cmp(&cycles_of(b))).ok_or(Unsupported::NoTile)
 }
 
-/// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, of a division into regions, one part after the other and side by side, if there are such.
+/// The recipes of the next cheapest cuts, of the cheapest ones of joined rows, with a lead and without one, of a
+/// division into regions, one part after the other and side by side, if there are such.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
     let Ok(chosen) = cheapest_parts(task, &candidates) else { return Vec::new() };
@@ -101,7 +103,8 @@ fn pack_kernel(variant: &Variant) -> &'static str {
     }
 }
 
-/// Writes the biases of what has no taps, and of all else, which is written again. Kernels that are compiled for their layer may do so themselves.
+/// Writes the biases of what has no taps, and of all else, which is written again. Kernels that are compiled for their
+/// layer may do so themselves.
 fn fill_first(task: &Task, parts: &[Part]) -> Launch {
     let is_spared = matches!(parts, [part] if part.layout.writes_bare_rows);
     Launch { is_spared, ..fill::launch(task, &Parameters::new(&task.problem).problem) }
@@ -112,7 +115,8 @@ fn recipe_for(task: &Task, parts: &[Part]) -> Recipe {
     recipe_on(task, parts, &side_by_side::one_after_the_other(task, parts))
 }
 
-/// The recipe of some parts on so many blocks each, at most, with a launch for each. Those whose weight is packed alike share it.
+/// The recipe of some parts on so many blocks each, at most, with a launch for each. Those whose weight is packed alike
+/// share it.
 fn recipe_on(task: &Task, parts: &[Part], blocks: &[u32]) -> Recipe {
     let mut recipe = Recipe::default();
     if let Some(part) = parts.iter().find(|part| part.layout.cut.variant.reads_packed()) {
@@ -197,7 +201,8 @@ fn compute(task: &Task, parts: &[Part], number: usize, blocks: u32, table: usize
     let jobs = layout.jobs(task.problem.groups()) as usize;
     let turn = turns::best(workers as usize, jobs, layout.channel_tiles as usize, &cost::passes(task, layout));
     let is_packed = layout.cut.variant.reads_packed();
-    // The first part may begin while its input is packed, and waits for that. Parts write different elements, and need nothing of each other.
+    // The first part may begin while its input is packed, and waits for that. Parts write different elements, and need
+    // nothing of each other.
     let awaits_input = number == 0 && is_packed;
     Launch {
         kernel: layout.cut.variant.kernel,

@@ -1,6 +1,8 @@
-//! What the model takes into account on ordinary cores: products by fused multiply-adds, of inputs and weights that come through registers.
+//! What the model takes into account on ordinary cores: products by fused multiply-adds, of inputs and weights that
+//! come through registers.
 //!
-//! Constants are those of compute capability 7.0 and 7.5, by their data sheets. They have not been measured: there was no such GPU.
+//! Constants are those of compute capability 7.0 and 7.5, by their data sheets. They have not been measured: there was
+//! no such GPU.
 
 use conv_transpose_kernels::tile;
 

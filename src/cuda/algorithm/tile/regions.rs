@@ -1,8 +1,8 @@
 //! Regions: boxes of positions with tiles of their own.
 //!
-//! Where an extent is a little more than a multiple of what tiles cover, as 66 positions are where the input has 64, the last tiles are nearly empty.
-//! The positions beyond the multiple may be a region of their own then: tiles of another shape, in another launch, and only those taps that
-//! reach the input from there.
+//! Where an extent is a little more than a multiple of what tiles cover, as 66 positions are where the input has 64,
+//! the last tiles are nearly empty. The positions beyond the multiple may be a region of their own then: tiles of
+//! another shape, in another launch, and only those taps that reach the input from there.
 
 use super::{
     super::Task,
@@ -10,7 +10,8 @@ use super::{
 };
 use crate::Phase;
 
-/// A region ends at a multiple of so many positions, if the next one begins there: tiles of most shapes divide them, and rows keep their alignment.
+/// A region ends at a multiple of so many positions, if the next one begins there: tiles of most shapes divide them,
+/// and rows keep their alignment.
 const MULTIPLE: u32 = 16;
 
 /// How many times as many positions as beyond the multiple there are at least.
@@ -22,7 +23,8 @@ const LEAST_CYCLES: f64 = 100_000.0;
 /// The share of the cycles that regions take at most, of those without: the model is not exact.
 const WORTH: f64 = 0.97;
 
-/// The same where rows are joined in single precision, which the model takes for slower than it is: problem 58 takes 0.88 ms as a whole, 1.09 in regions.
+/// The same where rows are joined in single precision, which the model takes for slower than it is: problem 58 takes
+/// 0.88 ms as a whole, 1.09 in regions.
 const WORTH_IF_JOINED: f64 = 0.9;
 
 /// The axes along which regions are divided, from x on.
@@ -40,7 +42,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// All positions, or, if the output is filled first, all those of phases with taps: others may have one more. The phases are those from a lead on.
+    /// All positions, or, if the output is filled first, all those of phases with taps: others may have one more. The
+    /// phases are those from a lead on.
     pub(super) fn whole(lead: [u32; 3], phases: &[Vec<Phase>; 3], fills_first: bool) -> Self {
         let extents = phases.each_ref().map(|phases| {
             let written = phases.iter().filter(|phase| !fills_first || phase.taps > 0);
@@ -69,7 +72,8 @@ impl Region {
     }
 }
 
-/// What computes a task: the `whole` of its positions at once, or each of the regions into which it pays to divide them by the cheapest cut.
+/// What computes a task: the `whole` of its positions at once, or each of the regions into which it pays to divide them
+/// by the cheapest cut.
 pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
     if whole.cycles < LEAST_CYCLES {
         return vec![whole];
@@ -88,12 +92,14 @@ pub(super) fn parts(task: &Task, whole: Part) -> Vec<Part> {
     if cycles_of(&parts) < worth * whole.cycles { parts } else { vec![whole] }
 }
 
-/// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut for each; `None` if it cannot.
+/// The regions into which the `whole` of the positions can be divided, whether it pays or not, with the cheapest cut
+/// for each; `None` if it cannot.
 pub(super) fn all_parts(task: &Task, whole: Part) -> Option<Vec<Part>> {
     Some(divide(task, whole, &ALL_AXES, |_, _| true)).filter(|parts| parts.len() > 1)
 }
 
-/// Divides a part along one axis after the other, if that is `worth` the cycles of both regions instead of those of one.
+/// Divides a part along one axis after the other, if that is `worth` the cycles of both regions instead of those of
+/// one.
 fn divide(task: &Task, whole: Part, axes: &[usize], worth: impl Fn(f64, f64) -> bool) -> Vec<Part> {
     let mut parts = vec![whole];
     // Producers write the bare rows of the whole output, beside one launch.

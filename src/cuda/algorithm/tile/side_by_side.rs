@@ -1,8 +1,11 @@
 //! Side by side: on how many multiprocessors the parts are computed.
 //!
-//! Usually all of them compute the first part, then the others, which are small. Columns at the end of rows take long for what they are: they read and write a small piece of each row, which has left the cache since the
-//! first part was there. A few multiprocessors that compute them at the same time find it there. But then both have to take as long as each other: problem 61 takes 0.66 ms with 11 multiprocessors for its columns, 0.80 with
-//! eight, and 0.75 one after the other; 70 takes 1.60 ms with eight, 1.85 with ten, and 1.67. The model does not know it as well as that, so `Autotune` measures it (`benchmarks/2026-11-27-gpu-side-by-side.md`).
+//! Usually all of them compute the first part, then the others, which are small. Columns at the end of rows take long
+//! for what they are: they read and write a small piece of each row, which has left the cache since the first part was
+//! there. A few multiprocessors that compute them at the same time find it there. But then both have to take as long as
+//! each other: problem 61 takes 0.66 ms with 11 multiprocessors for its columns, 0.80 with eight, and 0.75 one after
+//! the other; 70 takes 1.60 ms with eight, 1.85 with ten, and 1.67. The model does not know it as well as that, so
+//! `Autotune` measures it (`benchmarks/2026-11-27-gpu-side-by-side.md`).
 
 use super::{Task, choice::Part, cost};
 
@@ -12,8 +15,9 @@ const MOST: f64 = 0.25;
 /// How many times as many multiprocessors as the model says the second part gets.
 const TIMES: [f64; 3] = [0.85, 1.0, 1.15];
 
-/// The most blocks of each part if they are computed one after the other: one for each multiprocessor, which does one job after the other. Where the first part leaves columns to others, blocks of these have
-/// one job each, and go wherever one has ended.
+/// The most blocks of each part if they are computed one after the other: one for each multiprocessor, which does one
+/// job after the other. Where the first part leaves columns to others, blocks of these have one job each, and go
+/// wherever one has ended.
 pub(super) fn one_after_the_other(task: &Task, parts: &[Part]) -> Vec<u32> {
     let divides_rows = !parts[0].layout.region.is_last[2];
     let blocks = |number| if number > 0 && divides_rows { u32::MAX } else { task.target.multiprocessors };

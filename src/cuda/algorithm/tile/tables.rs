@@ -116,8 +116,9 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round, and take some cycles. Whether it may begin while its input is being packed, and whether one team stores
-    /// after the other.
+    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round,
+    /// and take some cycles. Whether it may begin while its input is being packed, and whether one team stores after
+    /// the other.
     pub(super) fn tiling(
         &self,
         problem: &Problem<3>,
@@ -308,7 +309,8 @@ impl Builder<'_> {
         [groups[0].first, groups[1].first, groups[2].first.div_euclid(words) * words]
     }
 
-    /// What a pass writes for each row of positions: by row, then by phase along z and y, and along x if lines are no stretches of rows.
+    /// What a pass writes for each row of positions: by row, then by phase along z and y, and along x if lines are no
+    /// stretches of rows.
     fn places(&self, groups: [&Group; 3]) -> Vec<OutputPlace> {
         let layout = self.layout;
         let [z, y, x] =
@@ -422,7 +424,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A slab of a block of channels: for each of the phases that share the columns in a half, the kernel element by which it uses some input position, or two of them.
+    /// A slab of a block of channels: for each of the phases that share the columns in a half, the kernel element by
+    /// which it uses some input position, or two of them.
     fn add_slab(&mut self, groups: [&Group; 3], taps: [usize; 3], half: usize, block: u32) {
         let cut = &self.layout.cut;
         let channel = cut.block_channels() * block;
@@ -452,7 +455,8 @@ impl Builder<'_> {
     }
 }
 
-/// The first of the two taps of a pair of a group, whose input positions are neighbours. Of an odd number, the last pair has the last two, one of which the pair before has multiplied.
+/// The first of the two taps of a pair of a group, whose input positions are neighbours. Of an odd number, the last
+/// pair has the last two, one of which the pair before has multiplied.
 fn first_of_pair(group: &Group, pair: usize) -> usize {
     (2 * pair).min(group.taps - 2)
 }
@@ -553,8 +557,8 @@ fn together(taps: usize, at_a_time: usize) -> Vec<Range<usize>> {
     ranges.chain((all..taps).map(|tap| tap..tap + 1)).collect()
 }
 
-/// Taps along x, up to `most` at a time. Loads are cheaper where these begin at even words, so that most do: `is_even` says whether
-/// the first tap is at one.
+/// Taps along x, up to `most` at a time. Loads are cheaper where these begin at even words, so that most do: `is_even`
+/// says whether the first tap is at one.
 fn neighbours(taps: usize, mut is_even: bool, most: usize) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut first = 0;

@@ -1,13 +1,14 @@
 //! Turns: by how many places blocks change from one round of jobs to the next.
 //!
-//! In a round, all blocks have neighbouring jobs, whose passes may take different times: one with four taps takes longer than one with two. If each
-//! block had the same place in every round, some would get long jobs again and again. By how much they turn is chosen so that the busiest one is done as early as possible.
+//! In a round, all blocks have neighbouring jobs, whose passes may take different times: one with four taps takes
+//! longer than one with two. If each block had the same place in every round, some would get long jobs again and again.
+//! By how much they turn is chosen so that the busiest one is done as early as possible.
 
 /// Rounds that are looked at, at most: the last ones. Among many, what is different evens out.
 const MOST_ROUNDS: usize = 64;
 
-/// The turn with which the busiest of the `workers` has the least to do. Job number `n` is one of pass `n / channel_tiles % passes.len()`, which
-/// takes that many cycles.
+/// The turn with which the busiest of the `workers` has the least to do. Job number `n` is one of pass
+/// `n / channel_tiles % passes.len()`, which takes that many cycles.
 pub(super) fn best(workers: usize, jobs: usize, channel_tiles: usize, passes: &[f64]) -> u32 {
     let are_alike = passes.iter().all(|&cycles| cycles == passes[0]);
     if workers < 2 || jobs <= workers || are_alike {

@@ -49,12 +49,21 @@ fn check_all<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>) -> Strin
 fn signals() {
     let descriptions = check_all(flat_layers::signals());
     assert!(descriptions.contains("flat_256x1") && descriptions.contains("channels divided"));
+    assert!(descriptions.contains("2 joined along x"));
 }
 
 #[test]
 fn pictures() {
     let descriptions = check_all(flat_layers::pictures());
-    for words in [" rows and 1 joined", "1 rows and 2 joined", "1 rows and 4 joined", "channels divided", "flat_64x4"] {
+    for words in [
+        " rows and 1 joined",
+        "1 rows and 2 joined",
+        "1 rows and 4 joined",
+        "1 rows and 8 joined",
+        "2 joined along x",
+        "channels divided",
+        "flat_64x4",
+    ] {
         assert!(descriptions.contains(words), "{words}");
     }
 }

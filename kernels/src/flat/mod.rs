@@ -13,9 +13,9 @@
 //! 3. stores its sums, by way of shared memory, in whole lines (`store`).
 //!
 //! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then
-//! neighbours along an outer axis, *residues*, are joined and share them, with a weight of zero where one has no such
-//! tap. And slots, the positions of a product, may be those of further residues, which have most of what is staged in
-//! common.
+//! neighbours, *residues*, are joined and share them, with a weight of zero where one has no such tap: two along x,
+//! some along another axis, or both. And slots, the positions of a product, may be those of further residues, which
+//! have most of what is staged in common.
 //!
 //! Limits: strides of 1, fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is
 //! fixed.
@@ -49,12 +49,12 @@ pub const THREADS: u32 = TEAMS * TEAM_THREADS + 128;
 pub const MOST_ROWS: u32 = 1024;
 
 /// Input channels of a stage.
-const CHANNELS: u32 = 16;
+pub const CHANNELS: u32 = 16;
 
-/// Output channels that a team has: rows of the product.
-const TEAM_CHANNELS: u32 = 64;
+/// Output channels that a team has, or residues of fewer: rows of a product.
+pub const TEAM_CHANNELS: u32 = 64;
 
-/// Positions of a line, at most: words of a channel that a warp stages.
+/// Words of a line, at most: of a channel that a warp stages.
 const LINE: u32 = 128;
 
 /// Words from one staged channel to the next: those of four lie on different banks.
@@ -66,14 +66,17 @@ const WARP_OUTPUT_BYTES: u32 = 8 * STAGED_CHANNEL * 4;
 /// Where warps stage what they store, in bytes.
 const OUTPUT_START: u32 = CONTROL_BYTES.next_multiple_of(16);
 
-/// Where the teams keep tables of their positions.
+/// Where the teams keep tables of their outputs.
 const PLACES_START: u32 = OUTPUT_START + TEAMS * TEAM_THREADS / 32 * WARP_OUTPUT_BYTES;
 
 /// Positions of the slots of a team, at most.
 const MOST_TEAM_POSITIONS: u32 = 256;
 
+/// Bytes of such a table: for each position and residue along x two words.
+const PLACES_BYTES: u32 = MOST_TEAM_POSITIONS * 2 * 8;
+
 /// Where the table is.
-const TABLE_START: u32 = PLACES_START + TEAMS * MOST_TEAM_POSITIONS * 8;
+const TABLE_START: u32 = PLACES_START + TEAMS * PLACES_BYTES;
 const _: () = assert!(TABLE_START.is_multiple_of(16));
 
 /// Where all else begins, if the table has so many rows.
@@ -216,10 +219,10 @@ impl Team {
         self.first_channels() * CHANNELS * 2
     }
 
-    /// Its table of positions.
+    /// Its table of outputs.
     #[cfg_attr(gpu, inline(always))]
     fn places(&self) -> SharedPtr<[u32; 2]> {
-        dynamic_shared_mem::<u8>().add(PLACES_START + self.number * MOST_TEAM_POSITIONS * 8).cast()
+        dynamic_shared_mem::<u8>().add(PLACES_START + self.number * PLACES_BYTES).cast()
     }
 }
 
@@ -305,5 +308,6 @@ flat_kernels! {
     flat_160x1: 160, 1;
     flat_192x1: 192, 1;
     flat_224x1: 224, 1;
+    flat_240x1: 240, 1;
     flat_256x1: 256, 1;
 }

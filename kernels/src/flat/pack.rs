@@ -5,15 +5,15 @@
 //! header: of each position the channels side by side, 16 bytes. There are an even number of blocks of eight channels.
 //! Positions are those that taps read: where there is no input, and in channels that there are not, it is zero.
 //!
-//! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring positions, so that
-//! each load of a warp is a line of the cache, and each store four.
+//! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring coordinates along x,
+//! so that each load of a warp is a line of the cache, and each store four, or two of each of two residues.
 
 use cuda_std::{half, kernel, math::larger_magnitude, mem, thread};
 
 use super::FlatPacking;
 use crate::{
     index::Index,
-    tile::{Exponent, INPUT_PACKING_THREADS, Share, finite, power_of_two},
+    tile::{Exponent, INPUT_PACKING_THREADS, Share, largest_of_pairs, power_of_two},
     unrolled::unrolled,
 };
 
@@ -70,19 +70,20 @@ unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const
     let mut first = begin + thread::thread_idx_x();
     let mut largest = 0.0;
     while first < end {
-        let mut values = [[0.0; CHANNELS]; UNDER_WAY];
+        let (mut places, mut values) = ([0; UNDER_WAY], [[0.0; CHANNELS]; UNDER_WAY]);
         unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
             let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
             // SAFETY: the caller's promise.
-            values[NEXT] = unsafe { load(p, input, number, number < end) };
+            (places[NEXT], values[NEXT]) = unsafe { load(p, input, number, number < end) };
         });
         unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
             let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
-            largest = larger_magnitude(largest, largest_of(&values[NEXT]));
+            let [a, b, c, d, e, f, g, h] = values[NEXT];
+            largest = larger_magnitude(largest, largest_of_pairs([[a, b, c, d], [e, f, g, h]]));
             if number < end {
                 let words = [0, 2, 4, 6].map(|pair| half::pack([values[NEXT][pair] * scale, values[NEXT][pair + 1] * scale]));
                 // SAFETY: the caller's promise: the position is this thread's.
-                unsafe { mem::store(packed.wrapping_add(number as usize), words) };
+                unsafe { mem::store(packed.wrapping_add(places[NEXT] as usize), words) };
             }
         });
         first += UNDER_WAY as u32 * INPUT_PACKING_THREADS;
@@ -90,23 +91,26 @@ unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const
     largest
 }
 
-/// Loads the channels of the packed position of that number, which there is if it `exists`; zero where there is no
-/// input.
+/// Where the packed position of that number lies, which there is if it `exists`, and its channels; zero where there is
+/// no input.
 ///
 /// # Safety
 /// As [`pack_flat`](fn@pack_flat), of a sample that begins there.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -> [f32; CHANNELS] {
-    let (planes, position) = number.divide(p.plane);
-    let (blocks, residue) = planes.divide(p.all_residues);
+unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -> (u32, [f32; CHANNELS]) {
+    let residues = p.residues[2];
+    let (planes, within) = number.divide(p.planes);
+    let (position, inner) = if residues > 1 { (within / 2, within % 2) } else { (within, 0) };
+    let packed = (planes * residues + inner) * p.plane + position;
+    let (blocks, outer) = planes.divide(p.outer_residues);
     let (group, block) = blocks.divide(p.channel_blocks);
     let (rows, x) = position.divide(p.row);
     let (slice, row) = rows.divide(p.slice);
     let along = |axis: usize, position: u32| {
-        let residue = if p.residues[axis] > 1 { residue } else { 0 };
+        let residue = if p.residues[axis] > 1 { outer } else { 0 };
         (position * p.residues[axis] + residue).wrapping_sub(p.begin[axis])
     };
-    let (z, y, x) = (along(0, slice), along(1, row), x.wrapping_sub(p.begin[2]));
+    let (z, y, x) = (along(0, slice), along(1, row), (x * residues + inner).wrapping_sub(p.begin[2]));
     let is_input = exists && x < p.input[2] && y < p.input[1] && z < p.input[0];
     let channels = p.in_per_group.saturating_sub(block * CHANNELS as u32);
     let first = (group * p.in_per_group + block * CHANNELS as u32) as usize * p.input_plane as usize;
@@ -118,16 +122,5 @@ unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -
         values[CHANNEL] = unsafe { mem::load_readonly_if(is_input && (CHANNEL as u32) < channels, source) };
         source = source.wrapping_add(p.input_plane as usize);
     });
-    values
-}
-
-/// The largest finite magnitude among the channels of a position, which are looked at one by one only if one of them is
-/// not finite.
-#[cfg_attr(gpu, inline(always))]
-fn largest_of(values: &[f32; CHANNELS]) -> f32 {
-    let all = values.iter().fold(0.0, |largest, &value| larger_magnitude(largest, value));
-    if all < f32::INFINITY {
-        return all;
-    }
-    values.iter().fold(0.0, |largest, &value| larger_magnitude(largest, finite(value)))
+    (packed, values)
 }

@@ -7,8 +7,9 @@ use crate::index::Divisor;
 /// A layer, and how its tiles are computed.
 ///
 /// The positions of a sample are numbered along a *flat axis*: row by row, each as long as output and input need it,
-/// slice by slice. Along one axis besides that of rows, a position may stand for some neighbours, one for
-/// each *residue*: `coordinate = position * residues + residue`.
+/// slice by slice. A position may stand for some neighbours along an axis, one for each *residue*:
+/// `coordinate = position * residues + residue`. There are two residues along x or one, and some along one of the other
+/// axes; those along x are counted first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Flat {
@@ -26,9 +27,9 @@ pub struct Flat {
     pub stretch: Divisor,
     /// Output extents.
     pub output: [u32; 3],
-    /// Residues along the two outer axes: one of them is 1, or both are.
-    pub residues: [u32; 2],
-    /// From one residue to the next in the output, in elements.
+    /// Residues along each axis: those along one of the two outer ones are 1, or along both.
+    pub residues: [u32; 3],
+    /// From one residue along an outer axis to the next in the output, in elements.
     pub residue_step: u32,
     /// Positions of a packed plane: of one residue of eight channels.
     pub plane: u32,
@@ -40,7 +41,7 @@ pub struct Flat {
     pub out_per_group: u32,
     /// Tiles of all samples, groups and output channels.
     pub jobs: u32,
-    /// The logarithm of how many residues share the rows of a product: they are *joined*.
+    /// The logarithm of how many residues share the rows of a product, those along x among them: they are *joined*.
     pub joined: u32,
     /// Output channels of a tile, a multiple of 8.
     pub tile_channels: u32,
@@ -72,8 +73,6 @@ pub struct Flat {
     pub stages_start: u32,
     /// Rows of the table.
     pub table_rows: u32,
-    /// The first row of the table of stretches.
-    pub first_stretch_row: u32,
     /// The first row of the table of runs.
     pub first_run_row: u32,
     /// Blocks of the grid.
@@ -88,10 +87,10 @@ pub struct FlatPacking {
     pub row: Divisor,
     /// Rows of a slice.
     pub slice: Divisor,
-    /// Positions of a plane.
-    pub plane: Divisor,
-    /// Residues.
-    pub all_residues: Divisor,
+    /// Positions of the planes of both residues along x, or of the only one.
+    pub planes: Divisor,
+    /// Residues along the outer axes.
+    pub outer_residues: Divisor,
     /// Blocks of eight channels of a group, an even number.
     pub channel_blocks: Divisor,
     /// Blocks of threads for each sample.
@@ -102,8 +101,8 @@ pub struct FlatPacking {
     pub input: [u32; 3],
     /// Where the input begins in coordinates of positions: those before are zero.
     pub begin: [u32; 3],
-    /// Residues along the two outer axes: one of them is 1, or both are.
-    pub residues: [u32; 2],
+    /// Residues along each axis, as in [`Flat`].
+    pub residues: [u32; 3],
     /// Elements of an input channel.
     pub input_plane: u32,
     /// Input channels of a group.
@@ -116,6 +115,8 @@ pub struct FlatPacking {
     pub positions_of_block: u32,
     /// Words of the header, a multiple of four.
     pub header: u32,
+    /// Positions of a plane.
+    pub plane: u32,
 }
 
 /// What is staged together of a block of 16 input channels, and multiplied.
@@ -150,7 +151,7 @@ pub struct Stretch {
     pub padding: [u32; 2],
 }
 
-/// Taps along a row.
+/// Taps along a row, of which neighbours read neighbouring positions, or those `tap_step` apart.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Run {

@@ -80,10 +80,11 @@ unsafe fn stage_input(
         let (stretch, half) = (number / 2, number % 2);
         // SAFETY: the caller's promise: the table has such a stretch, and all that it names has been packed.
         unsafe {
-            let row = t.first_stretch_row + (part.first_stretch + stretch) * rows::<Stretch>();
+            let row = t.parts * rows::<Part>() + (part.first_stretch + stretch) * rows::<Stretch>();
             let Stretch { shift, residue, .. } = bytemuck::cast(table().add(row).load());
             let channels = ((job.sample * t.groups.value() as u32 + job.group) * t.channel_blocks + block) * 2 + half;
-            let plane = (channels * t.residues[0] * t.residues[1] + residue) as usize;
+            let [z, y, x] = t.residues;
+            let plane = (channels * z * y * x + residue) as usize;
             let position = plane * t.plane as usize + (job.first + shift) as usize;
             let source = packed.wrapping_add(position * HALF_BYTES as usize);
             copy_bulk(stage.add(half * t.half_bytes + stretch * bytes), source, bytes, full);

@@ -1,4 +1,5 @@
-//! Storing: each warp brings the sums of eight of its channels to shared memory, and stores them in lines.
+//! Storing: each warp brings the sums of eight of its channels to shared memory, and stores them in lines. With two
+//! residues along x, these are both halves of its rows, and lie side by side.
 //!
 //! Where the positions of the tile lie in the output is found once, and kept in a table. Lanes begin where sectors of
 //! the memory do, so that most of what a warp stores at a time are whole ones.
@@ -42,7 +43,7 @@ struct Channels {
     /// The first of them within its group, and how many there are.
     first: u32,
     count: u32,
-    /// Which of the residues that are joined.
+    /// Which of the residues along an outer axis that are joined.
     residue: u32,
 }
 
@@ -78,24 +79,45 @@ impl Target<'_> {
             sync_team();
             self.find_places::<BLOCKS, SLOTS>();
             sync_team();
-            unrolled!(HALF in 0..2, at most 2 => {
-                let channels = self.channels(HALF as u32);
-                if channels.count > 0 {
-                    unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                        unrolled!(PART in 0..lines(BLOCKS), at most 2 => {
-                            stage::<BLOCKS, SLOTS, SLOT, PART, HALF>(product, sum);
-                            warp::sync_warp(u32::MAX);
-                            self.store_lines::<BLOCKS, SLOTS>(&channels, SLOT as u32, PART as u32);
-                            warp::sync_warp(u32::MAX);
-                        });
-                    });
-                }
-            });
+            if self.t.residues[2] > 1 {
+                self.store_slots::<BLOCKS, SLOTS, 2, 0>(product, sum);
+            } else {
+                unrolled!(HALF in 0..2, at most 2 => {
+                    self.store_slots::<BLOCKS, SLOTS, 1, HALF>(product, sum);
+                });
+            }
         }
     }
 
-    /// Finds where the positions of the team's slots lie in an output channel, for the first residue, and how many
-    /// residues there are.
+    /// Stores one half of the warp's rows, or both, which are so many residues along x, of all slots.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store), when places have been found.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn store_slots<const BLOCKS: usize, const SLOTS: usize, const RESIDUES: usize, const HALF: usize>(
+        &self,
+        product: &impl Product<BLOCKS, SLOTS>,
+        sum: Sum,
+    ) {
+        let channels = self.channels(HALF as u32);
+        if channels.count == 0 {
+            return;
+        }
+        unrolled!(SLOT in 0..SLOTS, at most 8 => {
+            unrolled!(PART in 0..lines(BLOCKS, RESIDUES), at most 4 => {
+                // SAFETY: the caller's promise; barriers lie between writing and reading.
+                unsafe {
+                    stage::<BLOCKS, SLOTS, RESIDUES, SLOT, PART, HALF>(product, sum);
+                    warp::sync_warp(u32::MAX);
+                    self.store_lines::<BLOCKS, SLOTS, RESIDUES>(&channels, SLOT as u32, PART as u32);
+                    warp::sync_warp(u32::MAX);
+                }
+            });
+        });
+    }
+
+    /// Finds where the outputs of the team's slots lie in a channel, for the first residue along an outer axis, and how
+    /// many of those there are. Residues along x lie side by side.
     ///
     /// # Safety
     /// As [`store`](Self::store).
@@ -103,16 +125,19 @@ impl Target<'_> {
     unsafe fn find_places<const BLOCKS: usize, const SLOTS: usize>(&self) {
         let t = self.t;
         let team = Team::this(t);
+        let residues = t.residues[2];
         let mut number = thread::thread_idx_x() % TEAM_THREADS;
-        while number < team_positions(BLOCKS, SLOTS) {
+        while number < team_positions(BLOCKS, SLOTS) * residues {
+            let (position, residue) = if residues > 1 { (number / 2, number % 2) } else { (number, 0) };
             let positions = BLOCKS as u32 * 8;
-            let (_, place) = team.slot::<BLOCKS, SLOTS>(t, number / positions);
-            let (rows, x) = (self.job.first + place + number % positions).divide(t.row);
+            let (_, place) = team.slot::<BLOCKS, SLOTS>(t, position / positions);
+            let (rows, x) = (self.job.first + place + position % positions).divide(t.row);
             let (slice, row) = rows.divide(t.slice);
-            let (z, y) = (slice * t.residues[0], row * t.residues[1]);
+            let (z, y, x) = (slice * t.residues[0], row * t.residues[1], x * residues + residue);
             let is_output = x < t.output[2] && y < t.output[1] && z < t.output[0];
             let left = if t.residues[0] > 1 { t.output[0].wrapping_sub(z) } else { t.output[1].wrapping_sub(y) };
-            let place = (z * t.output[1] + y) * t.output[2] + x;
+            // Behind the last output anything may come of it.
+            let place = z.wrapping_mul(t.output[1]).wrapping_add(y).wrapping_mul(t.output[2]).wrapping_add(x);
             // SAFETY: the caller's promise: the entry is this thread's.
             unsafe { team.places().add(number).store([place, if is_output { left } else { 0 }]) };
             number += TEAM_THREADS;
@@ -128,7 +153,9 @@ impl Target<'_> {
         let first = self.job.channel_tile * t.tile_channels + in_tile;
         let exist = in_tile < t.tile_channels && first < t.out_per_group;
         let count = if exist { (t.out_per_group - first).min(8) } else { 0 };
-        Channels { first, count, residue: block & ((1 << t.joined) - 1) }
+        // Residues along x, one or two, are both halves of the warp's rows.
+        let residue = (block & ((1 << t.joined) - 1)) >> (t.residues[2] - 1);
+        Channels { first, count, residue }
     }
 
     /// Stores what is staged of a slot: a line of each channel.
@@ -136,17 +163,23 @@ impl Target<'_> {
     /// # Safety
     /// As [`store`](Self::store), when it is staged.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_lines<const BLOCKS: usize, const SLOTS: usize>(&self, channels: &Channels, slot: u32, part: u32) {
+    unsafe fn store_lines<const BLOCKS: usize, const SLOTS: usize, const RESIDUES: usize>(
+        &self,
+        channels: &Channels,
+        slot: u32,
+        part: u32,
+    ) {
         let t = self.t;
         let team = Team::this(t);
         let (row, _) = team.slot::<BLOCKS, SLOTS>(t, slot);
-        let residue = (row << t.joined) + channels.residue;
-        let places = team.places().add(slot * BLOCKS as u32 * 8 + part * LINE);
+        let residue = (row << t.joined) / RESIDUES as u32 + channels.residue;
+        let words = slot_words(BLOCKS, RESIDUES);
+        let places = team.places().add(slot * words + part * LINE);
         let first_channel = self.job.group * t.out_per_group + channels.first;
         let plane = self.job.sample * t.groups.value() as u32 * t.out_per_group + first_channel;
         let output = self.operands.output.wrapping_add(plane as usize * t.output_plane as usize);
         let output = output.wrapping_add((residue * t.residue_step) as usize);
-        let words = (BLOCKS as u32 * 8 - part * LINE).min(LINE);
+        let words = (words - part * LINE).min(LINE);
         // SAFETY: the caller's promise: there are such channels.
         unsafe {
             let [first, _] = places.load();
@@ -222,60 +255,59 @@ impl Words {
     }
 }
 
-/// Lines of a channel of a slot.
-const fn lines(blocks: usize) -> usize {
-    blocks.div_ceil(LINE as usize / 8)
+/// Outputs of a channel in a slot, with so many residues along x.
+const fn slot_words(blocks: usize, residues: usize) -> u32 {
+    (blocks * 8 * residues) as u32
 }
 
-/// Brings a line of what becomes of eight channels to shared memory.
+/// Lines of these.
+const fn lines(blocks: usize, residues: usize) -> usize {
+    slot_words(blocks, residues).div_ceil(LINE) as usize
+}
+
+/// Blocks of positions of a line.
+const fn line_blocks(residues: usize) -> usize {
+    LINE as usize / 8 / residues
+}
+
+/// Brings a line of what becomes of eight channels to shared memory: of one half of the warp's rows, or of both, which
+/// are residues of the same channels.
 ///
 /// # Safety
 /// As [`Target::store`]; nobody reads what was staged before.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn stage<const BLOCKS: usize, const SLOTS: usize, const SLOT: usize, const PART: usize, const HALF: usize>(
+unsafe fn stage<
+    const BLOCKS: usize,
+    const SLOTS: usize,
+    const RESIDUES: usize,
+    const SLOT: usize,
+    const PART: usize,
+    const HALF: usize,
+>(
     product: &impl Product<BLOCKS, SLOTS>,
     sum: Sum,
 ) {
-    const BLOCKS_OF_LINE: usize = LINE as usize / 8;
     let lane = warp::lane_id();
-    let first = staged().add(lane / 4 * STAGED_CHANNEL + lane % 4 * 2);
-    unrolled!(NEXT in 0..BLOCKS_OF_LINE, at most 16 => {
-        const BLOCK: usize = NEXT;
-        if PART * BLOCKS_OF_LINE + BLOCK < BLOCKS {
+    let first = staged().add(lane / 4 * STAGED_CHANNEL + lane % 4 * 2 * RESIDUES as u32);
+    unrolled!(BLOCK in 0..BLOCKS, at most 32 => {
+        if const { BLOCK / line_blocks(RESIDUES) == PART } {
+            let place = first.add((BLOCK % line_blocks(RESIDUES) * 8 * RESIDUES) as u32);
             // SAFETY: the caller's promise; the words are this thread's.
             unsafe {
-                let values = block_values::<BLOCKS, SLOTS, SLOT, PART, BLOCK>(product);
+                let values = product.values::<SLOT, BLOCK>();
                 let [most, rest] = sum.scales;
-                let pair = [values[2 * HALF], values[2 * HALF + 1]];
-                let pair = pair.map(|value| math::fma(value * most, rest, sum.biases[HALF]));
-                first.add(BLOCK as u32 * 8).cast::<[f32; 2]>().store(pair);
+                let pair = |half: usize| {
+                    [values[2 * half], values[2 * half + 1]].map(|value| math::fma(value * most, rest, sum.biases[half]))
+                };
+                if RESIDUES > 1 {
+                    let [[a, b], [c, d]] = [pair(0), pair(1)];
+                    place.cast().store([a, c, b, d]);
+                } else {
+                    place.cast().store(pair(HALF));
+                }
             }
         }
     });
-}
-
-/// The sums of a block of positions of a line.
-///
-/// # Safety
-/// As [`Product::values`].
-#[cfg_attr(gpu, inline(always))]
-unsafe fn block_values<
-    const BLOCKS: usize,
-    const SLOTS: usize,
-    const SLOT: usize,
-    const PART: usize,
-    const BLOCK: usize,
->(
-    product: &impl Product<BLOCKS, SLOTS>,
-) -> [f32; 4] {
-    let mut values = [0.0; 4];
-    unrolled!(NUMBER in 0..BLOCKS, at most 32 => {
-        if const { NUMBER == PART * (LINE as usize / 8) + BLOCK } {
-            // SAFETY: the caller's promise.
-            values = unsafe { product.values::<SLOT, NUMBER>() };
-        }
-    });
-    values
 }
 
 /// What the warp stages.

@@ -24,7 +24,7 @@ pub(super) fn largest_of_four(values: [f32; 4]) -> f32 {
 /// not finite.
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 #[cfg_attr(gpu, inline(always))]
-pub(super) fn largest_of_pairs([low, high]: [[f32; 4]; 2]) -> f32 {
+pub(crate) fn largest_of_pairs([low, high]: [[f32; 4]; 2]) -> f32 {
     let largest = larger_magnitude(largest_magnitude(low), largest_magnitude(high));
     if largest < f32::INFINITY { largest } else { larger_magnitude(largest_of_four(low), largest_of_four(high)) }
 }

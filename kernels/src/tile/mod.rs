@@ -80,7 +80,7 @@ pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{NOTHING, Target};
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub(crate) use {
-    largest::finite,
+    largest::largest_of_pairs,
     multiply::{Positions, Product},
     pack_input::Share,
     scale::of_weight,

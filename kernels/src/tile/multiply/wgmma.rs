@@ -277,6 +277,10 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
                     SLOT, add, slab, positions, "m64n224",
                     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27
                 ),
+                30 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n240",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29
+                ),
                 32 => product_of_weights!(
                     SLOT, add, slab, positions, "m64n256",
                     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31

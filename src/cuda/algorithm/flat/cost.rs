@@ -1,12 +1,9 @@
 //! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from
 //! 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`).
 
-use conv_transpose_kernels::flat::Part;
+use conv_transpose_kernels::flat::{CHANNELS, Part};
 
-use super::{
-    Task,
-    cut::{CHANNELS, Layout},
-};
+use super::{Task, cut::Layout};
 
 /// Cycles from the first launch to the first product, and from the last one to the end, besides packing.
 const LATENCY: f64 = 16_400.0;

@@ -3,21 +3,15 @@
 use std::fmt;
 
 use conv_transpose_kernels::{
-    flat::{self, Variant},
+    flat::{self, CHANNELS, TEAM_CHANNELS, Variant},
     tile::{MOST_RING_SLOTS, TEAMS},
 };
 
 use super::{Task, parts::Parts, positions::Positions};
 use crate::Problem;
 
-/// Input channels of a stage.
-pub(super) const CHANNELS: u32 = 16;
-
 /// Bytes of half of them at a position, as `f16`.
 const HALF_BYTES: u32 = CHANNELS / 2 * 2;
-
-/// Output channels of a team, or residues of fewer: rows of a product.
-const TEAM_CHANNELS: u32 = 64;
 
 /// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
 const LEAST_RING: u32 = 3;
@@ -31,8 +25,10 @@ pub(super) struct Cut {
     pub(super) variant: &'static Variant,
     /// The outer axis along which positions have residues: 0 or 1.
     pub(super) axis: usize,
-    /// Residues that share the rows of a product, a power of two.
+    /// Residues along it that share the rows of a product, a power of two.
     pub(super) joined: u32,
+    /// Residues along x that do: 1 or 2.
+    pub(super) joined_along_x: u32,
     /// Slots that lie one behind the other, a power of two. Others are those of further residues.
     pub(super) slots_along: u32,
     /// Whether teams divide the channels of a tile, and not its positions.
@@ -45,13 +41,23 @@ impl Cut {
     /// All cuts that are worth a thought.
     pub(super) fn all(problem: &Problem<3>) -> Vec<Self> {
         let mut cuts = Vec::new();
+        let joined = [1, 2, 4, 8].into_iter().flat_map(|joined| [(0, joined), (1, joined)]);
+        let joined: Vec<_> = joined.flat_map(|(axis, joined)| [(axis, joined, 1), (axis, joined, 2)]).collect();
         for (variant, divides_channels) in flat::VARIANTS.iter().flat_map(|variant| [(variant, false), (variant, true)])
         {
-            for (axis, joined) in [(0, 1), (1, 1), (0, 2), (1, 2), (0, 4), (1, 4)] {
+            for &(axis, joined, joined_along_x) in &joined {
                 let slots = slots(variant, divides_channels);
                 let along = (0..=slots.ilog2()).map(|power| slots >> power);
                 for (slots_along, merges_rows) in along.flat_map(|slots| [(slots, false), (slots, true)]) {
-                    cuts.push(Self { variant, axis, joined, slots_along, divides_channels, merges_rows });
+                    cuts.push(Self {
+                        variant,
+                        axis,
+                        joined,
+                        joined_along_x,
+                        slots_along,
+                        divides_channels,
+                        merges_rows,
+                    });
                 }
             }
         }
@@ -61,14 +67,19 @@ impl Cut {
 
     fn is_worth_a_thought(&self, problem: &Problem<3>) -> bool {
         let axes = problem.axes();
-        let along = &axes[self.axis];
+        let [along, x] = [&axes[self.axis], &axes[2]];
+        let channels = problem.out_channels_per_group() as u32;
         let residues = (self.joined * self.rows()) as usize;
-        let fills_rows = !self.divides_channels || problem.out_channels_per_group() as u32 > self.channels() / 2;
+        let fills_rows = !self.divides_channels || channels > self.channels() / 2;
+        // Rows are joined by eights of channels, and not if half as many of each would have room for all.
+        let has_room = self.channels() >= 8 && (self.all_joined() == 1 || channels < 2 * self.channels());
         // Without residues both axes are alike; rows of residues are staged together anyway.
         let has_use_of_residues =
             if residues == 1 { self.axis == 1 } else { along.kernel > 1 && along.output >= residues };
+        // Neighbours read nothing in common where taps are further apart.
+        let has_use_along_x = self.joined_along_x == 1 || x.kernel > 1 && x.dilation == 1 && x.output > 1;
         let has_use_of_merging = !self.merges_rows || self.rows() == 1 && axes[0].kernel * axes[1].kernel > 1;
-        fills_rows && has_use_of_residues && has_use_of_merging
+        fills_rows && has_room && has_use_of_residues && has_use_along_x && has_use_of_merging
     }
 
     /// Rows of slots: residues, counted in joined ones.
@@ -76,10 +87,15 @@ impl Cut {
         slots(self.variant, self.divides_channels) / self.slots_along
     }
 
-    /// Residues along both outer axes.
-    pub(super) fn residues(&self) -> [u32; 2] {
+    /// Residues along each axis.
+    pub(super) fn residues(&self) -> [u32; 3] {
         let residues = self.joined * self.rows();
-        if self.axis == 0 { [residues, 1] } else { [1, residues] }
+        if self.axis == 0 { [residues, 1, self.joined_along_x] } else { [1, residues, self.joined_along_x] }
+    }
+
+    /// Residues that share the rows of a product.
+    pub(super) fn all_joined(&self) -> u32 {
+        self.joined * self.joined_along_x
     }
 
     /// Columns of the packed weight: rows of the products of all teams that divide them.
@@ -94,7 +110,7 @@ impl Cut {
 
     /// Output channels that there is room for.
     fn channels(&self) -> u32 {
-        self.columns() / self.joined
+        self.columns() / self.all_joined()
     }
 
     /// Positions of a tile.
@@ -160,7 +176,7 @@ impl Layout {
 
     /// Slabs of a block of channels.
     pub(super) fn slabs(&self) -> u32 {
-        self.parts.slabs.len() as u32 / self.cut.joined
+        self.parts.slabs.len() as u32 / self.cut.all_joined()
     }
 
     /// Jobs of all samples.
@@ -171,8 +187,8 @@ impl Layout {
 
     /// Packed positions of a sample, of all channels and residues.
     pub(super) fn packed_positions(&self, problem: &Problem<3>) -> u64 {
-        let [z, y] = self.cut.residues().map(u64::from);
-        problem.groups() as u64 * 2 * u64::from(self.channel_blocks) * z * y * u64::from(self.plane)
+        let residues: u64 = self.cut.residues().into_iter().map(u64::from).product();
+        problem.groups() as u64 * 2 * u64::from(self.channel_blocks) * residues * u64::from(self.plane)
     }
 
     /// Blocks of channels of the weight, of all tiles of channels.
@@ -183,11 +199,14 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { axis, joined, variant, slots_along, divides_channels, .. } = self.cut;
+        let Cut { axis, joined, joined_along_x, variant, slots_along, divides_channels, .. } = self.cut;
         let (rows, parts) = (self.cut.rows(), self.parts.parts.len());
         write!(f, "{slots_along} times {} positions, ", variant.positions)?;
         if rows * joined > 1 {
             write!(f, "{rows} rows and {joined} joined along axis {axis}, ")?;
+        }
+        if joined_along_x > 1 {
+            write!(f, "{joined_along_x} joined along x, ")?;
         }
         if divides_channels {
             f.write_str("channels divided, ")?;

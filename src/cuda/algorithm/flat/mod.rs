@@ -100,9 +100,10 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
 /// The recipes of the next cheapest layouts, and of the cheapest one of each kind.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
-    let kinds: [fn(&Cut) -> bool; 7] = [
-        |cut| cut.joined == 2,
-        |cut| cut.joined == 4,
+    let kinds: [fn(&Cut) -> bool; 8] = [
+        |cut| cut.all_joined() == 2,
+        |cut| cut.all_joined() > 2,
+        |cut| cut.joined_along_x > 1,
         |cut| cut.rows() > 1,
         |cut| cut.divides_channels,
         |cut| cut.axis == 0,
@@ -158,12 +159,12 @@ fn packing(task: &Task, layout: &Layout) -> Packing {
         stages: Divisor::new(layout.channel_blocks.into()),
         channel_tiles: Divisor::new(layout.channel_tiles.into()),
         slab_words: Divisor::new(u64::from(8 * columns)),
-        column_phases: Divisor::new(layout.cut.joined.into()),
+        column_phases: Divisor::new(layout.cut.all_joined().into()),
         close_channels: 0,
         pair_distance: 1,
         in_per_group: problem.in_channels_per_group() as u32,
         out_per_group: problem.out_channels_per_group() as u32,
-        stage_channels: cut::CHANNELS,
+        stage_channels: flat::CHANNELS,
         taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
         tile_channels: layout.tile_channels,
         words: (tiles * slabs) as u32 * 8 * columns,
@@ -192,7 +193,7 @@ fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
         output_plane: output.iter().product(),
         out_per_group: problem.out_channels_per_group() as u32,
         jobs,
-        joined: layout.cut.joined.ilog2(),
+        joined: layout.cut.all_joined().ilog2(),
         tile_channels: layout.tile_channels,
         tile_positions: layout.cut.tile_positions(),
         slots_along: layout.cut.slots_along,
@@ -201,14 +202,13 @@ fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
         parts: layout.parts.parts.len() as u32,
         slabs: layout.slabs(),
         slab_bytes: layout.cut.slab_bytes(),
-        tap_step: axes[2].dilation as u32,
+        tap_step: layout.parts.tap_step,
         ring: shared.ring,
         half_bytes: shared.half_bytes,
         stage_bytes: shared.stage_bytes,
         weight_start: shared.weight_start,
         stages_start: shared.stages_start,
         table_rows: layout.parts.table_rows(),
-        first_stretch_row: layout.parts.first_stretch_row(),
         first_run_row: layout.parts.first_run_row(),
         blocks: jobs.min(task.target.multiprocessors),
     }

@@ -60,8 +60,8 @@ impl Packed {
         let packing = FlatPacking {
             row: divisor(layout.positions.row as usize),
             slice: divisor(layout.positions.slice as usize),
-            plane: divisor(layout.plane as usize),
-            all_residues: divisor((residues[0] * residues[1]) as usize),
+            planes: divisor((layout.plane * residues[2]) as usize),
+            outer_residues: divisor((residues[0] * residues[1]) as usize),
             channel_blocks: divisor(2 * layout.channel_blocks as usize),
             blocks: divisor(self.blocks()),
             sample: axes.iter().map(|axis| axis.input as u64).product::<u64>() * problem.in_channels() as u64,
@@ -75,6 +75,7 @@ impl Packed {
             positions_of_block: self.positions.div_ceil(self.blocks()).next_multiple_of(INPUT_PACKING_THREADS as usize)
                 as u32,
             header: self.header() as u32,
+            plane: layout.plane,
         };
         let blocks = (self.batch * self.blocks()) as u32;
         PACKERS.map(|kernel| {

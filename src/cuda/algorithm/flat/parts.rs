@@ -28,17 +28,21 @@ pub(super) struct Parts {
     runs: Vec<Run>,
     /// What the packed weight holds, for each slab and joined residue.
     pub(super) slabs: Vec<Slab>,
+    /// From one tap of a run to the next, in positions.
+    pub(super) tap_step: u32,
     /// Positions of a stretch.
     pub(super) stretch: u32,
 }
 
-/// Taps along x at one place along the other axes.
+/// Taps along x at one place along the other axes: what they read of one residue along x.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// The tap along the axis without residues.
+    /// The tap along the outer axis without residues.
     other_tap: usize,
     /// From the coordinate of the first residue to the one that is read, along the axis of residues.
     along: usize,
+    /// The residue along x.
+    residue: usize,
 }
 
 impl Parts {
@@ -48,14 +52,19 @@ impl Parts {
         if taps > MOST_SLABS {
             return None;
         }
-        let mut builder = Builder {
-            axes,
-            cut,
-            positions,
-            parts: Self { parts: Vec::new(), stretches: Vec::new(), runs: Vec::new(), slabs: Vec::new(), stretch: 0 },
+        let x = &axes[2];
+        let parts = Self {
+            parts: Vec::new(),
+            stretches: Vec::new(),
+            runs: Vec::new(),
+            slabs: Vec::new(),
+            // Neighbours share what they read only where all coordinates are read.
+            tap_step: if cut.joined_along_x > 1 { 1 } else { x.dilation as u32 },
+            stretch: 0,
         };
+        let mut builder = Builder { axes, cut, positions, read_along_x: read(x, cut.joined_along_x), parts };
         let rows = builder.rows();
-        if rows.len() * axes[2].kernel > MOST_SLABS {
+        if rows.len() * builder.read_along_x.len() > MOST_SLABS {
             return None;
         }
         if cut.rows() > 1 {
@@ -103,10 +112,30 @@ impl Parts {
     }
 }
 
+/// What so many joined residues read along an axis, counted from the first one: each coordinate once, in ascending
+/// order.
+fn read(axis: &Axis, joined: u32) -> Vec<usize> {
+    let of_tap = |tap| (0..joined as usize).map(move |residue| residue + shift(axis, tap));
+    let mut read: Vec<usize> = (0..axis.kernel).flat_map(of_tap).collect();
+    read.sort_unstable();
+    read.dedup();
+    read
+}
+
+/// The tap by which a residue reads that coordinate, counted from the first residue, if there is one.
+fn tap(axis: &Axis, residue: usize, read: usize) -> Option<usize> {
+    // The first tap reads furthest ahead.
+    let before = (residue + shift(axis, 0)).checked_sub(read)?;
+    let tap = before / axis.dilation;
+    (before.is_multiple_of(axis.dilation) && tap < axis.kernel).then_some(tap)
+}
+
 struct Builder<'a> {
     axes: &'a [Axis; 3],
     cut: &'a Cut,
     positions: &'a Positions,
+    /// What joined residues read along x.
+    read_along_x: Vec<usize>,
     parts: Parts,
 }
 
@@ -121,16 +150,26 @@ impl Builder<'_> {
         &self.axes[1 - self.cut.axis]
     }
 
+    /// Residues along x.
+    fn residues_along_x(&self) -> usize {
+        self.cut.joined_along_x as usize
+    }
+
     /// All rows of taps: joined residues read some in common.
     fn rows(&self) -> Vec<Row> {
-        let along = self.along();
-        let joined = self.cut.joined as usize;
-        let mut read: Vec<usize> =
-            (0..along.kernel).flat_map(|tap| (0..joined).map(move |residue| residue + shift(along, tap))).collect();
-        read.sort_unstable();
-        read.dedup();
-        let other_taps = 0..self.other().kernel;
-        other_taps.flat_map(|other_tap| read.iter().map(move |&along| Row { other_tap, along })).collect()
+        let mut rows = Vec::new();
+        for other_tap in 0..self.other().kernel {
+            for along in read(self.along(), self.cut.joined) {
+                rows.extend((0..self.residues_along_x()).map(|residue| Row { other_tap, along, residue }));
+            }
+        }
+        rows
+    }
+
+    /// The coordinates along x that a row of taps reads, counted from the first residue.
+    fn read_by(&self, row: &Row) -> impl Iterator<Item = usize> {
+        let (residues, residue) = (self.residues_along_x(), row.residue);
+        self.read_along_x.iter().copied().filter(move |coordinate| coordinate % residues == residue)
     }
 
     /// From the first position of a tile to the first one that a row of taps reads, of the residue that it reads.
@@ -138,26 +177,34 @@ impl Builder<'_> {
         let residues = self.cut.residues()[self.cut.axis];
         let (position, residue) = (row.along as u32 / residues, row.along as u32 % residues);
         let other = shift(self.other(), row.other_tap) as u32 * self.positions.step(1 - self.cut.axis);
-        let x = &self.axes[2];
-        let shift = position * self.positions.step(self.cut.axis) + other + shift(x, x.kernel - 1) as u32;
+        let x = self.read_by(row).next().map_or(0, |coordinate| coordinate / self.residues_along_x());
+        let shift = position * self.positions.step(self.cut.axis) + other + x as u32;
+        let residue = residue * self.cut.joined_along_x + row.residue as u32;
         Stretch { shift, residue, padding: [0; 2] }
     }
 
-    /// Positions from the first tap along x to the last one.
+    /// Positions from the first tap along x to the last one, at most.
     fn reach(&self) -> u32 {
-        let x = &self.axes[2];
-        (x.kernel as u32 - 1) * x.dilation as u32
+        let taps = self.read_along_x.len().div_ceil(self.residues_along_x());
+        (taps as u32 - 1) * self.parts.tap_step
     }
 
     /// A part for each tap along the other axis: all that the rows of slots read, coordinate by coordinate.
     fn add_rows_of_slots(&mut self, rows: &[Row]) {
         let most = rows.iter().map(|row| row.along).max().unwrap_or(0);
         let coordinates = most + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1;
+        let residues = self.residues_along_x();
         self.parts.stretch = self.cut.tile_positions() + self.reach();
         for rows in rows.chunk_by(|a, b| a.other_tap == b.other_tap) {
-            let stretches = (0..coordinates).map(|along| self.stretch(&Row { along, ..rows[0] })).collect();
+            let staged = (0..coordinates * residues).map(|number| Row {
+                along: number / residues,
+                residue: number % residues,
+                ..rows[0]
+            });
+            let stretches = staged.map(|row| self.stretch(&row)).collect();
             let stretch = self.parts.stretch;
-            let runs: Vec<_> = rows.iter().map(|&row| (row.along as u32 * stretch, row)).collect();
+            let place = |row: &Row| (row.along * residues + row.residue) as u32 * stretch;
+            let runs: Vec<_> = rows.iter().map(|row| (place(row), *row)).collect();
             self.add_part(stretches, &runs);
         }
     }
@@ -187,35 +234,45 @@ impl Builder<'_> {
 
     /// Adds a part of some stretches and rows of taps, with where they begin in what is staged.
     fn add_part(&mut self, stretches: Vec<Stretch>, rows: &[(u32, Row)]) {
-        let x = &self.axes[2];
-        let taps = x.kernel as u32;
-        self.parts.parts.push(Part {
-            first_stretch: self.parts.stretches.len() as u32,
-            stretches: stretches.len() as u32,
-            first_run: self.parts.runs.len() as u32,
-            runs: rows.len() as u32,
-            first_slab: self.parts.slabs.len() as u32 / self.cut.joined,
-            slabs: rows.len() as u32 * taps,
-            padding: [0; 2],
-        });
-        self.parts.stretches.extend(stretches);
+        let (first_run, first_slab) = (self.parts.runs.len() as u32, self.added_slabs());
         for (place, row) in rows {
-            self.parts.runs.push(Run { place: *place, taps, padding: [0; 2] });
-            for tap in (0..x.kernel).rev() {
-                let slabs: Vec<_> = (0..self.cut.joined as usize).map(|residue| self.slab(row, tap, residue)).collect();
+            let read: Vec<_> = self.read_by(row).collect();
+            self.parts.runs.push(Run { place: *place, taps: read.len() as u32, padding: [0; 2] });
+            for x in read {
+                let slabs: Vec<_> = self.joined().map(|residues| self.slab(row, x, residues)).collect();
                 self.parts.slabs.extend(slabs);
             }
         }
+        self.parts.parts.push(Part {
+            first_stretch: self.parts.stretches.len() as u32,
+            stretches: stretches.len() as u32,
+            first_run,
+            runs: rows.len() as u32,
+            first_slab,
+            slabs: self.added_slabs() - first_slab,
+            padding: [0; 2],
+        });
+        self.parts.stretches.extend(stretches);
     }
 
-    /// The kernel element by which a joined residue multiplies what a row of taps reads with that tap along x, if there
-    /// is one.
-    fn slab(&self, row: &Row, tap: usize, residue: usize) -> Slab {
-        let along = self.along();
-        let tap_along = (0..along.kernel).find(|&tap| residue + shift(along, tap) == row.along);
-        let [z, y] =
-            if self.cut.axis == 0 { [tap_along, Some(row.other_tap)] } else { [Some(row.other_tap), tap_along] };
-        let element = z.zip(y).map(|(z, y)| (z * self.axes[1].kernel + y) * self.axes[2].kernel + tap);
+    /// Slabs that have been added.
+    fn added_slabs(&self) -> u32 {
+        self.parts.slabs.len() as u32 / self.cut.all_joined()
+    }
+
+    /// The residues that share the rows of a product, along the outer axis and along x, in their order.
+    fn joined(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (outer, inner) = (self.cut.joined as usize, self.cut.joined_along_x as usize);
+        (0..outer).flat_map(move |residue| (0..inner).map(move |along_x| (residue, along_x)))
+    }
+
+    /// The kernel element by which a joined residue multiplies what a row of taps reads at a coordinate along x, if
+    /// there is one.
+    fn slab(&self, row: &Row, x: usize, (residue, along_x): (usize, usize)) -> Slab {
+        let along = tap(self.along(), residue, row.along);
+        let [z, y] = if self.cut.axis == 0 { [along, Some(row.other_tap)] } else { [Some(row.other_tap), along] };
+        let taps = z.zip(y).zip(tap(&self.axes[2], along_x, x));
+        let element = taps.map(|((z, y), x)| (z * self.axes[1].kernel + y) * self.axes[2].kernel + x);
         Slab { taps: [element.map_or(Slab::NO_TAP, |element| element as u32); 2], channels: [0, 8] }
     }
 }

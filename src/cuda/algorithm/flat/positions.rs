@@ -30,7 +30,7 @@ fn pitch(axis: &Axis) -> usize {
     axis.output.max(begin(axis) + axis.input).max(read)
 }
 
-/// The positions of a sample, of which each may stand for some residues along one of the outer axes.
+/// The positions of a sample, of which each may stand for some residues along x, and along one of the outer axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Positions {
     /// Positions of a row.
@@ -42,15 +42,15 @@ pub(super) struct Positions {
 }
 
 impl Positions {
-    /// Those of three axes with so many residues along the two outer ones; none if there are too many.
-    pub(super) fn new(axes: &[Axis; 3], residues: [u32; 2]) -> Option<Self> {
+    /// Those of three axes with so many residues along each; none if there are too many.
+    pub(super) fn new(axes: &[Axis; 3], residues: [u32; 3]) -> Option<Self> {
         const MOST: usize = 1 << 30;
         let [z, y, x] = axes;
         let outputs = |axis: &Axis, residues: u32| axis.output.div_ceil(residues as usize);
-        let row = pitch(x);
+        let row = pitch(x).div_ceil(residues[2] as usize);
         let slice = pitch(y).div_ceil(residues[1] as usize);
         let before = (outputs(z, residues[0]) - 1).checked_mul(slice)?.checked_add(outputs(y, residues[1]) - 1)?;
-        let count = before.checked_mul(row)?.checked_add(x.output)?;
+        let count = before.checked_mul(row)?.checked_add(outputs(x, residues[2]))?;
         // What is read behind the last one is counted, too, and what a row of taps reaches.
         let read = (shift(z, 0) + 1).checked_mul(slice)?.checked_add(shift(y, 0) + 1)?.checked_mul(row)?;
         let all = count.checked_add(read)?.checked_add(reach(x))?;

@@ -101,16 +101,35 @@ fn of_no_samples_nothing_is_computed() {
     assert_eq!(output.shape(), Shape::batched(0, 16, [10, 10]));
 }
 
-/// No stage has room for what taps reach that are so far apart, and no number counts it.
+/// Whether there is no tile of a layer.
+fn has_no_tile<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> bool {
+    let refused = CudaError::Unsupported { algorithm: Algorithm::Flat, reason: Unsupported::NoTile };
+    matches!(EmulatedPlan::new(layer, input, options()), Err(Error::Cuda(error)) if error == refused)
+}
+
+/// No stage has room for what taps reach that are so far apart, and no number counts it: 134217215 is the dilation whose
+/// stages were thought to have no bytes.
 #[test]
 fn taps_that_are_far_apart_do_not_fit() {
-    for dilation in [1 << 16, 1 << 29] {
+    for dilation in [1 << 16, 134_217_213, 134_217_214, 134_217_215, 1 << 29] {
         let layer =
             ConvTranspose::<1>::builder(1, 1, [2]).dilation([dilation]).padding([dilation / 2]).build().unwrap();
-        let plan = EmulatedPlan::new(&layer, Shape::batched(1, 1, [40]), options());
-        let reason = Unsupported::NoTile;
-        let refused = CudaError::Unsupported { algorithm: Algorithm::Flat, reason };
-        assert!(matches!(plan, Err(Error::Cuda(error)) if error == refused), "{dilation}");
+        assert!(has_no_tile(&layer, Shape::batched(1, 1, [40])), "{dilation}");
+    }
+}
+
+/// Rows of taps that are far apart are two stretches of positions. Rows of slots would read all coordinates between
+/// them, of which a list took all memory.
+#[test]
+fn rows_that_are_far_apart_are_not_listed() {
+    for dilation in [1 << 10, 1 << 24, 1 << 27] {
+        let layer = ConvTranspose::<2>::builder(3, 4, [2, 2]).dilation([dilation, 1]).padding([dilation / 2, 0]);
+        let (layer, input) = (layer.build().unwrap(), Shape::batched(1, 3, [64, 2]));
+        // Larger ones are planned only: most of what is packed are zeros, gigabytes of them.
+        assert!(EmulatedPlan::ways(&layer, input, options()).is_ok_and(|ways| !ways.is_empty()), "{dilation}");
+        if dilation == 1 << 10 {
+            check_all(vec![(layer, input)]);
+        }
     }
 }
 
@@ -125,7 +144,7 @@ fn what_it_is_not_for_is_refused() {
         }
     };
     assert_eq!(refusal(1, Precision::Tf32, "sm_90a"), None);
-    let too_large = Unsupported::TooLarge { what: "a stride", value: 2, limit: 1 };
+    let too_large = Unsupported::TooLarge { what: "a stride, or the taps of a single input", value: 2, limit: 1 };
     assert_eq!(refusal(2, Precision::Tf32, "sm_90a"), Some(too_large));
     assert_eq!(refusal(1, Precision::F32, "sm_90a"), Some(Unsupported::Tf32OnHopper));
     assert_eq!(refusal(1, Precision::Tf32, "sm_80"), Some(Unsupported::Tf32OnHopper));

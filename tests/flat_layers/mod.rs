@@ -19,6 +19,7 @@ pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     };
     let with_output_padding = ConvTranspose::<2>::builder(16, 16, [3, 3]).dilation([2, 2]).padding([1, 0]);
     let with_output_padding = with_output_padding.output_padding([1, 1]).build().unwrap();
+    let with_negative_padding = ConvTranspose::<2>::builder(9, 12, [3, 3]).output_shape([13, 18]).build().unwrap();
     vec![
         picture([17, 9], [3, 3], [1, 0], 1, [7, 21]),
         picture([33, 72], [2, 5], [0, 3], 1, [9, 30]),
@@ -27,6 +28,7 @@ pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
         picture([6, 20], [2, 2], [2, 2], 1, [14, 16]),
         picture([2, 3], [9, 9], [4, 4], 1, [12, 12]),
         (with_output_padding, Shape::batched(2, 16, [6, 15])),
+        (with_negative_padding, Shape::batched(2, 9, [6, 9])),
     ]
 }
 

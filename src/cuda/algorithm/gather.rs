@@ -2,13 +2,16 @@
 //! microseconds: it has the most threads, and compiled for its layer, each of them has all that it loads under way at
 //! once.
 
-use super::{Algorithm, BYTES, ISSUE, Implementation, Task};
-use crate::cuda::{
-    error::Unsupported,
-    parameters::{Parameters, check_grid, check_limits, gather_threads},
-    recipe::{
-        Argument::{self, Bias, Input, Output, Weight},
-        Launch, Recipe, Table,
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task, most_taps};
+use crate::{
+    Axis,
+    cuda::{
+        error::Unsupported,
+        parameters::{Parameters, check_grid, check_limits, gather_threads},
+        recipe::{
+            Argument::{self, Bias, Input, Output, Weight},
+            Launch, Recipe, Table,
+        },
     },
 };
 
@@ -56,6 +59,19 @@ fn cycles_if_small(task: &Task) -> Option<f64> {
 /// what all of them keep a multiprocessor busy for. Its constants were fitted to 347 small layers on an H200
 /// (`benchmarks/2026-11-27-gpu-small-layers.md`).
 fn expected_cycles(task: &Task) -> f64 {
+    cycles(task, |axis| [most_taps(axis) as f64, axis.kernel as f64 / axis.stride as f64])
+}
+
+/// What the model expects where most taps lie outside of the input: threads leave these out.
+pub(super) fn cycles_of_few_reached(task: &Task) -> f64 {
+    cycles(task, |axis| {
+        let reached = axis.input.div_ceil(axis.input_step()).min(most_taps(axis));
+        [reached as f64, axis.input as f64 * axis.kernel as f64 / axis.output as f64]
+    })
+}
+
+/// That, by the most taps of an output along each axis, and those on average.
+fn cycles(task: &Task, taps: impl Fn(&Axis) -> [f64; 2]) -> f64 {
     const LAUNCH: f64 = 8530.0;
     /// Until the inputs of a row of taps are there, and for each product.
     const ROW_LATENCY: f64 = 191.0;
@@ -67,8 +83,8 @@ fn expected_cycles(task: &Task) -> f64 {
 
     let problem = &task.problem;
     let channels = problem.in_channels_per_group() as f64;
-    let [z, y, x] = task.taps().map(|taps| taps as f64);
-    let taps_on_average: f64 = problem.axes().iter().map(|axis| axis.kernel as f64 / axis.stride as f64).product();
+    let [[z, z_average], [y, y_average], [x, x_average]] = problem.axes().each_ref().map(taps);
+    let taps_on_average = z_average * y_average * x_average;
     let [inputs, outputs] = [problem.input_shape(), problem.output_shape()].map(|shape| shape.len() as f64);
     let weights = problem.weight_shape().len() as f64;
     let waiting = z * y * (ROW_LATENCY + x * channels * PRODUCT_LATENCY);

@@ -23,7 +23,8 @@ use crate::{Axis, Precision, Problem};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// The first algorithm that supports the problem, is bitwise repeatable and worth while.
+    /// Of the bitwise repeatable algorithms that support the problem and are worth while, the one that a model expects
+    /// to be the fastest; where there is no model of one, the first.
     #[default]
     Auto,
     /// A matrix product of the input with all taps at once, by the kernels of [`Tile`](Self::Tile), and a sum of what
@@ -34,8 +35,8 @@ pub enum Algorithm {
     /// ones. Any geometry, bitwise repeatable.
     Direct,
     /// Matrix products on tensor cores that read both factors from shared memory. For strides of 1, in TF32 precision,
-    /// on compute capability 9.0, and tensors of fewer than 2^31 elements and 1024 samples. Bitwise repeatable; packs
-    /// the weight.
+    /// on compute capability 9.0, tensors of fewer than 2^31 elements, and kernels of which a part fits in shared
+    /// memory. Bitwise repeatable; packs the weight and the input.
     Flat,
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
@@ -378,6 +379,28 @@ mod tests {
         assert_eq!(chosen(picture(64, 3), 8, [1024; 2], target), Tile, "problem 57");
         assert_eq!(chosen(picture(256, 3).padding([1; 2]).groups(4), 8, [64; 2], target), Tile);
         assert_eq!(chosen(volume(), 16, [16, 32, 64], older), Tile);
+    }
+
+    /// Most taps lie outside of the input, or most positions are zero, or most channels that are packed.
+    #[test]
+    fn flat_is_not_thought_of_where_most_of_it_is_zero() {
+        let ways = |layer: ConvTransposeBuilder<2>, batch: usize, input: [usize; 2]| {
+            let layer = layer.build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, layer.in_channels(), input)).unwrap().to_compute();
+            let ways = ways(Algorithm::Auto, &Task::new(problem, Precision::Tf32, Target::EMULATED)).unwrap();
+            ways.into_iter().map(|(algorithm, _)| algorithm).collect::<Vec<_>>()
+        };
+        let picture = |channels, kernel| ConvTranspose2d::builder(channels, channels, kernel);
+        for (layer, batch, input) in [
+            (picture(1, [40, 20]), 1, [2, 2]),
+            (picture(1, [21, 21]), 1, [4, 4]),
+            (picture(16, [2, 2]).dilation([1 << 16, 1]).padding([1 << 15, 0]), 8, [64, 64]),
+            (picture(1024, [3, 3]).padding([1, 1]).groups(1024), 127, [128, 128]),
+        ] {
+            let ways = ways(layer, batch, input);
+            assert!(!ways.contains(&Algorithm::Flat), "{layer:?}");
+        }
+        assert_eq!(ways(picture(64, [16, 16]), 64, [3, 3])[0], Algorithm::Flat, "many channels fill products");
     }
 
     /// Where the output has few elements, so has the GPU few threads, and each of them much to load.

@@ -118,10 +118,21 @@ impl Cut {
         self.slots_along * self.variant.positions
     }
 
+    /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read.
+    pub(super) fn has_room(&self, row_taps: usize, reach: u32, available: u32) -> bool {
+        let positions = u64::from(self.tile_positions()) + u64::from(reach);
+        has_room(2 * u64::from(HALF_BYTES) * positions + row_taps as u64 * u64::from(self.slab_bytes()), available)
+    }
+
     /// Products that both teams make of a slab.
     pub(super) fn products(&self) -> u32 {
         TEAMS * self.variant.slots
     }
+}
+
+/// Whether there is room for as many stages as are needed.
+fn has_room(stage_bytes: u64, available: u32) -> bool {
+    stage_bytes * u64::from(LEAST_RING) <= available.into()
 }
 
 /// Slots of a block.
@@ -152,7 +163,7 @@ impl Layout {
     pub(super) fn new(task: &Task, cut: Cut) -> Option<Self> {
         let problem = &task.problem;
         let positions = Positions::new(problem.axes(), cut.residues())?;
-        let parts = Parts::new(problem.axes(), &cut, &positions)?;
+        let parts = Parts::new(problem.axes(), &cut, &positions, task.target.shared_bytes)?;
         let shared = Shared::new(&cut, &parts, task.target.shared_bytes)?;
         let out_channels = problem.out_channels_per_group() as u32;
         let tile_channels = cut.channels().min(out_channels.next_multiple_of(8));
@@ -228,12 +239,19 @@ pub(super) struct Shared {
 
 impl Shared {
     fn new(cut: &Cut, parts: &Parts, available: u32) -> Option<Self> {
-        let half_bytes = parts.most_stretches().checked_mul(parts.stretch.checked_mul(HALF_BYTES)?)?;
-        let weight_start = half_bytes.checked_mul(2)?.next_multiple_of(ALIGN);
-        let stage_bytes = weight_start.checked_add(parts.most_slabs().checked_mul(cut.slab_bytes())?)?;
+        let align = |bytes: u64| bytes.next_multiple_of(ALIGN.into());
+        let half_bytes = u64::from(parts.most_stretches()) * u64::from(parts.stretch) * u64::from(HALF_BYTES);
+        let weight_start = align(2 * half_bytes);
+        let stage_bytes = weight_start + u64::from(parts.most_slabs() * cut.slab_bytes());
         let stages_start = flat::fixed_bytes(parts.table_rows());
-        let ring = (available.checked_sub(stages_start)? / stage_bytes).min(MOST_RING_SLOTS);
+        let left = available.checked_sub(stages_start)?;
+        if !has_room(stage_bytes, left) {
+            return None;
+        }
+        // No larger than shared memory, that is.
+        let [half_bytes, weight_start, stage_bytes] = [half_bytes, weight_start, stage_bytes].map(|bytes| bytes as u32);
+        let ring = (left / stage_bytes).min(MOST_RING_SLOTS);
         let total = stages_start + ring * stage_bytes;
-        (ring >= LEAST_RING).then_some(Self { ring, half_bytes, stage_bytes, weight_start, stages_start, total })
+        Some(Self { ring, half_bytes, stage_bytes, weight_start, stages_start, total })
     }
 }

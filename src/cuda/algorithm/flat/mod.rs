@@ -14,11 +14,11 @@ use std::collections::HashSet;
 
 use conv_transpose_kernels::{
     Divisor,
-    flat::{self, Flat},
+    flat::{self, CHANNELS, Flat},
     tile::{Packing, WEIGHT_HEADER},
 };
 
-use super::{Algorithm, Implementation, Target, Task, tile};
+use super::{Algorithm, Implementation, Target, Task, gather, tile};
 use crate::{
     Precision,
     cuda::{
@@ -32,12 +32,12 @@ use crate::{
 };
 use cut::{Cut, Layout};
 use packed::Packed;
+use positions::Positions;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     algorithm: Algorithm::Flat,
     repeatable: true,
-    // A product of matrices with one tap has nothing that taps have in common.
-    worth: |task| can_implement(task).is_ok() && task.taps().iter().product::<usize>() > 1,
+    worth: is_worth_it,
     only_if_worth: true,
     kernels,
     recipe,
@@ -62,12 +62,38 @@ fn has_kernels(precision: Precision, target: &Target) -> bool {
     precision == Precision::Tf32 && target.large_tiles
 }
 
+/// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
+/// `gather` may be faster, which leaves them out.
+fn is_worth_it(task: &Task) -> bool {
+    let has_taps = task.taps().iter().product::<usize>() > 1;
+    let is_fastest = || {
+        let candidates = candidates(task).unwrap_or_default();
+        candidates.first().is_some_and(|(cycles, _)| *cycles < gather::cycles_of_few_reached(task))
+    };
+    can_implement(task).is_ok()
+        && has_taps
+        && takes_little_memory(task)
+        && (task.taps_are_mostly_inside() || is_fastest())
+}
+
+/// Whether the packed input is smaller than twice input and output, which it is not where groups have few channels, or
+/// taps are so far apart that most positions are zero.
+fn takes_little_memory(task: &Task) -> bool {
+    let problem = &task.problem;
+    let channels = problem.groups() * problem.in_channels_per_group().next_multiple_of(CHANNELS as usize);
+    let Some(positions) = Positions::new(problem.axes(), [1; 3]) else { return false };
+    let packed = 2.0 * problem.batch() as f64 * channels as f64 * f64::from(positions.read);
+    let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);
+    packed <= 2.0 * (input + output)
+}
+
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
     if !has_kernels(task.precision, &task.target) {
         return Err(Unsupported::Tf32OnHopper);
     }
-    let strides = problem.axes().iter().map(|axis| ("a stride", axis.stride as u128, 1));
+    // One input element with several taps counts as an axis of as large a stride: see `Problem::simplified`.
+    let strides = problem.axes().iter().map(|axis| ("a stride, or the taps of a single input", axis.stride as u128, 1));
     let indices = [("the number of elements", if task.wide { 1 << 31 } else { 0 }, (1 << 31) - 1)];
     for (what, value, limit) in strides.chain(indices) {
         if value > limit {
@@ -164,7 +190,7 @@ fn packing(task: &Task, layout: &Layout) -> Packing {
         pair_distance: 1,
         in_per_group: problem.in_channels_per_group() as u32,
         out_per_group: problem.out_channels_per_group() as u32,
-        stage_channels: flat::CHANNELS,
+        stage_channels: CHANNELS,
         taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
         tile_channels: layout.tile_channels,
         words: (tiles * slabs) as u32 * 8 * columns,

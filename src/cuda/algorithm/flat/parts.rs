@@ -46,8 +46,8 @@ struct Row {
 }
 
 impl Parts {
-    /// The parts of a cut; none if there are too many.
-    pub(super) fn new(axes: &[Axis; 3], cut: &Cut, positions: &Positions) -> Option<Self> {
+    /// The parts of a cut; none if there are too many, or no shared memory of that size has room for one.
+    pub(super) fn new(axes: &[Axis; 3], cut: &Cut, positions: &Positions, shared_bytes: u32) -> Option<Self> {
         let taps = axes.iter().try_fold(1usize, |taps, axis| taps.checked_mul(axis.kernel))?;
         if taps > MOST_SLABS {
             return None;
@@ -63,10 +63,11 @@ impl Parts {
             stretch: 0,
         };
         let mut builder = Builder { axes, cut, positions, read_along_x: read(x, cut.joined_along_x), parts };
-        let rows = builder.rows();
-        if rows.len() * builder.read_along_x.len() > MOST_SLABS {
+        // Known before anything is built, which may be far too large.
+        if !cut.has_room(builder.row_taps(), builder.reach(), shared_bytes) || !builder.fits_the_table() {
             return None;
         }
+        let rows = builder.rows();
         if cut.rows() > 1 {
             builder.add_rows_of_slots(&rows)
         } else {
@@ -155,6 +156,19 @@ impl Builder<'_> {
         self.cut.joined_along_x as usize
     }
 
+    /// Whether the table may have a row for each row of taps, and for each stretch that rows of slots read.
+    fn fits_the_table(&self) -> bool {
+        let along = read(self.along(), self.cut.joined);
+        let staged = if self.cut.rows() > 1 { self.coordinates(&along) } else { 0 };
+        let rows = self.other().kernel.saturating_mul(self.residues_along_x());
+        rows.saturating_mul(along.len().max(staged)) <= flat::MOST_ROWS as usize
+    }
+
+    /// The coordinates from the first one that rows of slots read to the last one, along the axis of residues.
+    fn coordinates(&self, read: &[usize]) -> usize {
+        read.last().map_or(0, |last| last + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1)
+    }
+
     /// All rows of taps: joined residues read some in common.
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
@@ -183,16 +197,19 @@ impl Builder<'_> {
         Stretch { shift, residue, padding: [0; 2] }
     }
 
+    /// Taps of a row, at most: coordinates that it reads.
+    fn row_taps(&self) -> usize {
+        self.read_along_x.len().div_ceil(self.residues_along_x())
+    }
+
     /// Positions from the first tap along x to the last one, at most.
     fn reach(&self) -> u32 {
-        let taps = self.read_along_x.len().div_ceil(self.residues_along_x());
-        (taps as u32 - 1) * self.parts.tap_step
+        (self.row_taps() as u32 - 1) * self.parts.tap_step
     }
 
     /// A part for each tap along the other axis: all that the rows of slots read, coordinate by coordinate.
     fn add_rows_of_slots(&mut self, rows: &[Row]) {
-        let most = rows.iter().map(|row| row.along).max().unwrap_or(0);
-        let coordinates = most + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1;
+        let coordinates = self.coordinates(&read(self.along(), self.cut.joined));
         let residues = self.residues_along_x();
         self.parts.stretch = self.cut.tile_positions() + self.reach();
         for rows in rows.chunk_by(|a, b| a.other_tap == b.other_tap) {

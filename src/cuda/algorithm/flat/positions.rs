@@ -39,6 +39,8 @@ pub(super) struct Positions {
     pub(super) slice: u32,
     /// Positions up to the last one that has an output.
     pub(super) count: u32,
+    /// Positions up to the last one that is read.
+    pub(super) read: u32,
 }
 
 impl Positions {
@@ -54,7 +56,8 @@ impl Positions {
         // What is read behind the last one is counted, too, and what a row of taps reaches.
         let read = (shift(z, 0) + 1).checked_mul(slice)?.checked_add(shift(y, 0) + 1)?.checked_mul(row)?;
         let all = count.checked_add(read)?.checked_add(reach(x))?;
-        (all <= MOST).then_some(Self { row: row as u32, slice: slice as u32, count: count as u32 })
+        let [row, slice, count, read] = [row, slice, count, all].map(|number| number as u32);
+        (all <= MOST).then_some(Self { row, slice, count, read })
     }
 
     /// From one position to the next along an outer axis.

@@ -72,8 +72,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A project that has device memory already keeps it: [`cuda`] tells of the tiers for `cust` buffers and for the raw addresses of any
-//! other library. The examples `cust_program`, `cudarc_interop` and `decoder` are such projects in small.
+//! A project that has device memory already keeps it: [`cuda`] tells of the tiers for `cust` buffers and for the raw
+//! addresses of any other library. The examples `cust_program`, `cudarc_interop` and `decoder` are such projects in
+//! small.
 //!
 //! # Coming from PyTorch or ONNX
 //!
@@ -93,15 +94,16 @@
 //! | `bias=False` | no `B` | `None` as the bias of `forward` |
 //! | an input without a batch | | [`Shape::unbatched`] |
 //!
-//! Defaults are theirs: stride 1, no padding, dilation 1, one group. Every parameter is an array with a value per axis: `[2, 2]`
-//! where PyTorch also takes a plain `2`. The sizes of `output_size` and `output_shape` are those of the spatial axes alone.
+//! Defaults are theirs: stride 1, no padding, dilation 1, one group. Every parameter is an array with a value per axis:
+//! `[2, 2]` where PyTorch also takes a plain `2`. The sizes of `output_size` and `output_shape` are those of the
+//! spatial axes alone.
 //!
 //! # How it is computed
 //!
-//! Taken at its word, the definition scatters: many input elements add into one output element. The algorithms that are fast turn it
-//! round and ask which kernel elements (*taps*) reach an output position. The answer depends only on the position's remainder modulo
-//! the stride, so an axis falls apart into `stride` *phases*, and each of them is an ordinary dense convolution with a part of the
-//! kernel. With the input `a b c`, the kernel `u v w` and stride 2:
+//! Taken at its word, the definition scatters: many input elements add into one output element. The algorithms that are
+//! fast turn it round and ask which kernel elements (*taps*) reach an output position. The answer depends only on the
+//! position's remainder modulo the stride, so an axis falls apart into `stride` *phases*, and each of them is an
+//! ordinary dense convolution with a part of the kernel. With the input `a b c`, the kernel `u v w` and stride 2:
 //!
 //! ```text
 //!  output position    0     1     2     3     4     5     6
@@ -110,13 +112,14 @@
 //!  phase 1                av          bv          cv
 //! ```
 //!
-//! Phase 0 convolves with `u w`, phase 1 with `v` alone; nothing is ever multiplied by zeros that were put between the inputs.
-//! [`Axis::phases`] makes the table, for any stride and dilation.
+//! Phase 0 convolves with `u w`, phase 1 with `v` alone; nothing is ever multiplied by zeros that were put between the
+//! inputs. [`Axis::phases`] makes the table, for any stride and dilation.
 //!
 //! # Errors
 //!
-//! Layers and plans do not panic over an argument: what they do not take, they refuse with an [`Error`]. A [`GeometryError`] has the
-//! argument, the axis, the value and the limit as fields, to match on, and says them in one line:
+//! Layers and plans do not panic over an argument: what they do not take, they refuse with an [`Error`]. A
+//! [`GeometryError`] has the argument, the axis, the value and the limit as fields, to match on, and says them in one
+//! line:
 //!
 //! ```
 //! use conv_transpose::{Argument, ConvTranspose2d, Error, GeometryError, Shape, Tensor, cpu};
@@ -152,55 +155,62 @@
 //! | a file of decisions that is damaged or something else | [`cuda::Autotune::load`] | [`AutotuneFileError`](cuda::AutotuneFileError) |
 //! | no host memory for a tensor | [`Tensor::filled`], `download` | [`Error::HostMemory`] |
 //!
-//! An empty batch is legal, an empty spatial axis is not. A program that runs on a GPU where
-//! there is one matches `CudaError::NoDriver` and `CudaError::NoDevice` of `cuda::Device::new`, and plans on the CPU instead.
+//! An empty batch is legal, an empty spatial axis is not. A program that runs on a GPU where there is one matches
+//! `CudaError::NoDriver` and `CudaError::NoDevice` of `cuda::Device::new`, and plans on the CPU instead.
 //!
 //! # Precision
 //!
-//! On a GPU with tensor cores for TF32, [`Precision`] chooses between products as exact as those of `f32` (the default: each factor is the sum of two
-//! TF32 numbers) and products of factors rounded to TF32, which are about three times as fast. What follows is about the other
-//! algorithms and the CPU.
+//! On a GPU with tensor cores for TF32, [`Precision`] chooses what `Tile`, `Col2im` and `Flat` compute: products as
+//! exact as those of `f32` (the default: each factor is the sum of two numbers, of TF32 or, on compute capability 9.0,
+//! of `f16`), or products of factors rounded to TF32 or `f16`, which on an H200 are 1.1 to 3 times as fast. What
+//! follows is about `Direct`, `Gather` and `Scatter`, and about the CPU.
 //!
-//! Elements are `f32`, and so are the sums. The rounding error of an element is at most `f32::EPSILON * (products + 2)` times the sum
-//! of the magnitudes of its products and its bias, where `products` is the input channels of a group times the elements of a kernel.
-//! That is the worst case of any order of summation; in practice errors are far smaller. Small whole numbers, whose sums are below
-//! 2^24, are exact on every backend.
+//! Elements are `f32`, and so are the sums. The rounding error of an element is at most `f32::EPSILON * (products + 2)`
+//! times the sum of the magnitudes of its products and its bias, where `products` is the input channels of a group
+//! times the elements of a kernel. That is the worst case of any order of summation; in practice errors are far
+//! smaller. Small whole numbers, whose sums are below 2^24, are exact on every backend.
 //!
-//! [`oracle`] computes the definition literally in `f64`, slowly, and shares no code with the backends. The tests compare everything
-//! with it, and so may you.
+//! [`oracle`] computes the definition literally in `f64`, slowly, and shares no code with the backends. The tests
+//! compare everything with it, and so may you.
 //!
 //! # Repeatability
 //!
-//! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with every algorithm that `Auto`
-//! chooses. `cuda::Algorithm::Scatter` adds with atomics, in an order that varies from run to run, and its rounding with it; it has to be asked for. Different algorithms, and
-//! different kinds of processor, may round differently. So may two plans of `cuda::Autotune`, which measures what is the fastest,
-//! unless the second one takes over the decision of the first, from memory or from a file.
+//! The same call gives the same bits on the CPU, whatever the number of threads, and on a GPU with every algorithm that
+//! `Auto` chooses. `cuda::Algorithm::Scatter` adds with atomics, in an order that varies from run to run, and its
+//! rounding with it; it has to be asked for. Different algorithms, and different kinds of processor, may round
+//! differently. So may two plans of `cuda::Autotune`, which measures what is the fastest, unless the second one takes
+//! over the decision of the first, from memory or from a file.
 //!
 //! # Threads and streams
 //!
-//! Plans, devices and layers may be shared between threads, and a plan used by several at once. On the CPU, `forward` works on
-//! the current rayon pool and returns when it is done; run it in `ThreadPool::install` to choose another pool. On a GPU it enqueues on
-//! the stream it is given and returns before it is done. Calls on one stream follow one another, so layers chain without
-//! waiting; work on different streams is ordered with events. An error of a kernel shows up in a later call.
+//! Plans, devices and layers may be shared between threads, and a plan used by several at once. On the CPU, `forward`
+//! works on the current rayon pool and returns when it is done; run it in `ThreadPool::install` to choose another pool.
+//! On a GPU it enqueues on the stream it is given and returns before it is done. Calls on one stream follow one
+//! another, so layers chain without waiting; work on different streams is ordered with events. An error of a kernel
+//! shows up in a later call.
 //!
 //! # Memory
 //!
-//! You own the tensors: input, weight, bias and output are arguments of each `forward`, which writes every element of the output.
-//! A [`cpu::Plan`] holds next to nothing; its `forward` takes [`workspace_bytes`](cpu::Plan::workspace_bytes) from the allocator
-//! and gives them back. A `cuda::Plan` holds the tables of its algorithm in device memory, and room for operands that it packs, `device_bytes` in all (for `Gather` and
-//! `Direct`, 16 bytes for each phase of each axis); its `forward` allocates nothing. Only a CUDA graph that captures `forward_packed` may have memory of its own, as long as it runs.
+//! You own the tensors: input, weight, bias and output are arguments of each `forward`, which writes every element of
+//! the output. A [`cpu::Plan`] holds next to nothing; its `forward` takes
+//! [`workspace_bytes`](cpu::Plan::workspace_bytes) from the allocator and gives them back. A `cuda::Plan` holds the
+//! tables of its algorithm in device memory, and room for operands that it packs, `device_bytes` in all (for `Gather`
+//! and `Direct`, 16 bytes for each phase of each axis); its `forward` allocates nothing. Only a CUDA graph that
+//! captures `forward_packed` may have memory of its own, as long as it runs.
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! | --- | --- | --- |
 //! | `cuda` | yes | the module [`cuda`], and with it `cust`. Needs no CUDA toolkit to build and no driver to start |
+//! | `emulator` | no | `cuda::EmulatedPlan`, which runs the kernels on the CPU, slowly, and reports their mistakes: for tests. Implies `cuda` |
 //!
 //! # Limits
 //!
-//! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from 8.0 on.
-//! `cuda::Algorithm::Tile`, which `Auto` prefers, splits or rounds factors for tensor cores, and everywhere multiplies some by zeros, so an infinite
-//! input or weight may give NaN where the definition says infinity; `Gather` computes with the factors as they are.
+//! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from
+//! 8.0 on. `cuda::Algorithm::Tile`, `Col2im` and `Flat` split, round or scale factors for tensor cores and multiply
+//! some by zeros; `Direct` and the CPU multiply by the zeros around the input. So an infinite input or weight may give
+//! NaN where the definition says infinity. `Gather` computes with the factors as they are.
 
 // The guide speaks of the CUDA backend whether or not it is there.
 #![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]

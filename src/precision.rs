@@ -16,14 +16,14 @@ pub enum Precision {
     #[default]
     F32,
     /// Factors are rounded to TF32, with 10 bits behind the binary point, which is what PyTorch does with convolutions
-    /// by default: relative error of an output tensor (L2 norm) at most 5e-4, and several times faster on tensor cores.
-    /// Algorithms without tensor cores compute in `f32` none the less.
+    /// by default: relative error of an output tensor (L2 norm) at most 5e-4, and up to three times as fast on tensor
+    /// cores. Algorithms without tensor cores compute in `f32` none the less.
     ///
-    /// On compute capability 9.0, layers with several taps may be computed with `f16` factors, which have as many bits
-    /// of fraction, after inputs and weights have been multiplied by powers of two. Inputs of any magnitude are as
-    /// exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15 times as large, or
-    /// weights unless others are more than 2^20 times as large: then the small ones are rounded to a multiple of less
-    /// than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`).
+    /// On compute capability 9.0, layers with many products for each input element may be computed with `f16` factors,
+    /// which have as many bits of fraction, after inputs and weights have been multiplied by powers of two. Inputs of
+    /// any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15
+    /// times as large, or weights unless others are more than 2^20 times as large: then the small ones are rounded to a
+    /// multiple of less than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`).
     Tf32,
 }
 

@@ -37,10 +37,11 @@
 //! current again when a call returns.
 //!
 //! # Time
-//! The driver compiles a kernel when a plan first needs it; [`Device::warm_up`] has it done at a time of the program's
-//! choosing. What takes long to compile for a plan ([`Options::compile_within`]) is compiled while it is in use
-//! already; [`Plan::warm_up`] waits for that. [`Plan::new`] chooses by a model, at once; [`Autotune`] measures, and
-//! remembers. CUDA graphs can capture [`Plan::forward_packed`], and `forward` of a plan that packs no weight.
+//! Where the library has no machine code for the GPU, the driver compiles a kernel when a plan first needs it;
+//! [`Device::warm_up`] has it done at a time of the program's choosing. What takes long to compile for a plan
+//! ([`Options::compile_within`]) is compiled while it is in use already; [`Plan::warm_up`] waits for that.
+//! [`Plan::new`] chooses by a model, at once; [`Autotune`] measures, and remembers. CUDA graphs can capture
+//! [`Plan::forward_packed`], and `forward` of a plan that packs no weight.
 
 mod algorithm;
 mod architecture;

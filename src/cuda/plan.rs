@@ -91,8 +91,10 @@ impl Options {
 /// A transposed convolution of known shapes on a GPU.
 ///
 /// A plan keeps the tables that its kernels need in device memory, and room for the weight in the form that they read
-/// it, and for the input, if they read that in another form: [`device_bytes`](Self::device_bytes) in all. Forward calls
-/// need no other workspace. Where they need that, calls on different streams wait for each other on the GPU.
+/// it, for the input, if they read that in another form, and for the columns of `Col2im`:
+/// [`device_bytes`](Self::device_bytes) in all. Forward calls allocate nothing else. Calls that use this room, on
+/// different streams, wait for each other on the GPU; `forward_packed` of a plan that packs nothing but its weight does
+/// not use it.
 #[derive(Debug)]
 pub struct Plan<const D: usize> {
     device: Device,

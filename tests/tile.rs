@@ -286,9 +286,9 @@ fn rows_that_are_no_whole_sectors() {
     for (channels, kernel, stride, extent) in [
         (40, [4, 3], [2, 1], [6, 32]),
         (16, [6, 3], [3, 1], [5, 64]),
-        (24, [3, 3], [1, 1], [40, 64]),
-        (8, [3, 3], [1, 1], [40, 128]),
-        (8, [1, 3], [1, 1], [40, 32]),
+        (24, [3, 3], [1, 1], [18, 64]),
+        (8, [3, 3], [1, 1], [18, 128]),
+        (8, [1, 3], [1, 1], [18, 32]),
     ] {
         let layer = ConvTranspose::<2>::builder(9, channels, kernel).stride(stride).build().unwrap();
         check(&layer, Shape::batched(2, 9, extent));
@@ -402,11 +402,12 @@ fn positions_begin_before_the_output() {
     for (layer, input) in leads::of_signals() {
         check_kinds(&KINDS, &layer, input, "before the output");
     }
+    // The kernels of all kinds find positions alike.
     for (layer, input) in leads::of_images() {
-        check_kinds(&KINDS, &layer, input, "before the output");
+        check_kinds(&KINDS[..2], &layer, input, "before the output");
     }
     for (layer, input) in leads::of_volumes() {
-        check_kinds(&KINDS, &layer, input, "before the output");
+        check_kinds(&KINDS[..2], &layer, input, "before the output");
     }
 }
 

@@ -10,18 +10,7 @@ use conv_transpose::{
     cuda::{Algorithm, CudaError, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, expected, whole_numbers};
-
-/// The GPU, if it is one that has these kernels.
-fn device(test: &str) -> Option<Device> {
-    gpu::device(test).filter(|device| {
-        let has_kernels = device.compute_capability().0 == 9;
-        if !has_kernels {
-            gpu::say(&format!("cuda {test}: skipped: no flat kernels for this GPU"));
-        }
-        has_kernels
-    })
-}
+use gpu::{computed, device_with_flat_kernels as device, expected, whole_numbers};
 
 fn options() -> Options {
     Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32)

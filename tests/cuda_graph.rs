@@ -169,11 +169,8 @@ fn a_graph_of_forward_packed_computes_the_same() {
 /// Whose input is packed before, in memory that the graph has for itself.
 #[test]
 fn a_graph_of_flat_kernels_computes_the_same() {
-    let Some(device) = gpu::device("a_graph_of_flat_kernels_computes_the_same") else { return };
+    let Some(device) = gpu::device_with_flat_kernels("a_graph_of_flat_kernels_computes_the_same") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    if device.compute_capability().0 != 9 {
-        return gpu::say("cuda a_graph_of_flat_kernels_computes_the_same: skipped: no flat kernels for this GPU");
-    }
     let layer = ConvTranspose2d::builder(16, 24, [3, 3]).build().unwrap();
     let options = Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32);
     let plan = Plan::new(&device, &layer, Shape::batched(2, 16, [40, 50]), options).unwrap();

@@ -30,6 +30,20 @@ pub fn device(test: &str) -> Option<Device> {
     }
 }
 
+/// The first GPU, if it is one that has the flat kernels.
+///
+/// # Panics
+/// As [`device`].
+pub fn device_with_flat_kernels(test: &str) -> Option<Device> {
+    device(test).filter(|device| {
+        let has_kernels = device.compute_capability().0 == 9;
+        if !has_kernels {
+            say(&format!("cuda {test}: skipped: no flat kernels for this GPU"));
+        }
+        has_kernels
+    })
+}
+
 /// A tensor of small whole numbers, different for each seed, whose sums of products are exact in `f32`.
 pub fn whole_numbers<const D: usize>(shape: Shape<D>, seed: u64) -> Tensor<f32, D> {
     let mut tensor = Tensor::filled(shape, 0.0f32).expect("test tensors are small");

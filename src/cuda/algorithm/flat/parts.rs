@@ -17,8 +17,8 @@ use super::{
 };
 use crate::Axis;
 
-/// The most slabs of all parts: a table has an entry for each, and each residue that is joined.
-const MOST_SLABS: usize = 1 << 16;
+/// The most taps of which lists are made. Far fewer fit.
+const MOST_TAPS: usize = 1 << 16;
 
 /// The parts of a block of channels.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Parts {
     /// The parts of a cut; none if there are too many, or no shared memory of that size has room for one.
     pub(super) fn new(axes: &[Axis; 3], cut: &Cut, positions: &Positions, shared_bytes: u32) -> Option<Self> {
         let taps = axes.iter().try_fold(1usize, |taps, axis| taps.checked_mul(axis.kernel))?;
-        if taps > MOST_SLABS {
+        if taps > MOST_TAPS {
             return None;
         }
         let x = &axes[2];
@@ -62,7 +62,8 @@ impl Parts {
             tap_step: if cut.joined_along_x > 1 { 1 } else { x.dilation as u32 },
             stretch: 0,
         };
-        let mut builder = Builder { axes, cut, positions, read_along_x: read(x, cut.joined_along_x), parts };
+        let (read, read_along_x) = (read(&axes[cut.axis], cut.joined), read(x, cut.joined_along_x));
+        let mut builder = Builder { axes, cut, positions, read, read_along_x, parts };
         // Known before anything is built, which may be far too large.
         if !cut.has_room(builder.row_taps(), builder.reach(), shared_bytes) || !builder.fits_the_table() {
             return None;
@@ -89,7 +90,7 @@ impl Parts {
         self.first_run_row() + self.runs.len() as u32 * flat::rows::<Run>()
     }
 
-    pub(super) fn first_stretch_row(&self) -> u32 {
+    fn first_stretch_row(&self) -> u32 {
         self.parts.len() as u32 * flat::rows::<Part>()
     }
 
@@ -135,7 +136,8 @@ struct Builder<'a> {
     axes: &'a [Axis; 3],
     cut: &'a Cut,
     positions: &'a Positions,
-    /// What joined residues read along x.
+    /// What joined residues read along the axis of residues, and along x.
+    read: Vec<usize>,
     read_along_x: Vec<usize>,
     parts: Parts,
 }
@@ -158,22 +160,21 @@ impl Builder<'_> {
 
     /// Whether the table may have a row for each row of taps, and for each stretch that rows of slots read.
     fn fits_the_table(&self) -> bool {
-        let along = read(self.along(), self.cut.joined);
-        let staged = if self.cut.rows() > 1 { self.coordinates(&along) } else { 0 };
+        let staged = if self.cut.rows() > 1 { self.coordinates() } else { 0 };
         let rows = self.other().kernel.saturating_mul(self.residues_along_x());
-        rows.saturating_mul(along.len().max(staged)) <= flat::MOST_ROWS as usize
+        rows.saturating_mul(self.read.len().max(staged)) <= flat::MOST_ROWS as usize
     }
 
     /// The coordinates from the first one that rows of slots read to the last one, along the axis of residues.
-    fn coordinates(&self, read: &[usize]) -> usize {
-        read.last().map_or(0, |last| last + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1)
+    fn coordinates(&self) -> usize {
+        self.read.last().map_or(0, |last| last + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1)
     }
 
     /// All rows of taps: joined residues read some in common.
     fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for other_tap in 0..self.other().kernel {
-            for along in read(self.along(), self.cut.joined) {
+            for &along in &self.read {
                 rows.extend((0..self.residues_along_x()).map(|residue| Row { other_tap, along, residue }));
             }
         }
@@ -209,8 +210,7 @@ impl Builder<'_> {
 
     /// A part for each tap along the other axis: all that the rows of slots read, coordinate by coordinate.
     fn add_rows_of_slots(&mut self, rows: &[Row]) {
-        let coordinates = self.coordinates(&read(self.along(), self.cut.joined));
-        let residues = self.residues_along_x();
+        let (coordinates, residues) = (self.coordinates(), self.residues_along_x());
         self.parts.stretch = self.cut.tile_positions() + self.reach();
         for rows in rows.chunk_by(|a, b| a.other_tap == b.other_tap) {
             let staged = (0..coordinates * residues).map(|number| Row {

@@ -436,7 +436,7 @@ fn partners_share_the_input_channels() {
             let count = |way: &String| way.split_once("by ")?.1.split(' ').next()?.parse::<u32>().ok();
             partners.extend(ways.iter().filter_map(count));
         };
-        for channels in [16, 64, 128, 256] {
+        for channels in [16, 64, 128] {
             let layer = images(channels, 8).build().unwrap();
             check_ways(ways(&layer, Shape::batched(1, channels, [4, 4]), architecture, precision));
         }
@@ -638,7 +638,7 @@ fn the_largest_input_may_be_anywhere() {
         let input = Shape::batched(1, channels, extent);
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
         let plans = check_converted(&layer, input);
-        for element in (0..channels * extent[0] * extent[1]).step_by(97) {
+        for element in (0..channels * extent[0] * extent[1]).step_by(193) {
             let mut x = Tensor::filled(input, 0.0f32).unwrap();
             x.as_mut_slice()[element] = 2f32.powi(40);
             let exact = oracle::forward(plans[0].problem(), x.as_slice(), w.as_slice(), None);

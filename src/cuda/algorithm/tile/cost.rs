@@ -17,7 +17,7 @@ use super::{
     ordinary,
     tables::{begins_even, ranges},
 };
-use crate::Problem;
+use crate::{Problem, geometry::gcd};
 
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
 const LEAST_PRODUCT: f64 = 14.3;
@@ -140,7 +140,7 @@ const CHUNK_LATENCY: f64 = 350.0;
 const STORE_LATENCY: f64 = 1000.0;
 
 /// By how much of the time that a team computes it stores at least, if one team is to store after the other.
-const LEAST_SHARE_IN_TURN: f64 = 0.25;
+const LEAST_SHARE_IN_TURN: f64 = 0.17;
 
 /// Cycles that partners wait for each other.
 const PARTNERS_LATENCY: f64 = 4000.0;
@@ -299,11 +299,15 @@ impl Store {
             // A lane's words of eight lanes lie together.
             let words = if layout.held() == Tiling::PAIRS { 2 } else { 4 };
             let neighbours = f64::from(8 * words);
+            // In single precision, where teams compute for longer, the choice is better without.
+            let (width, along_row) = (layout.axes[2].output, layout.cut.extents[3] * layout.line_phases);
+            let begins = gcd(gcd(width as usize, along_row as usize), tile::SECTOR_WORDS as usize) as u32;
+            let alignment = if layout.cut.variant.split { 1 } else { begins };
             return Self {
                 instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
                 latency: STORE_LATENCY / 2.0,
                 shared: outputs * 8.0 / 128.0,
-                bytes: outputs / neighbours * row_bytes(neighbours, 1),
+                bytes: outputs / neighbours * row_bytes(neighbours, alignment),
             };
         }
         let neighbours = f64::from(layout.neighbouring_outputs());
@@ -455,7 +459,7 @@ fn stage(layout: &Layout, work: &Work, products: &Products) -> [f64; 2] {
 /// Whether teams had better store one after the other, if blocks have several jobs and the output is not stored in
 /// boxes: where what lanes hold goes out at once, and storing takes long enough. Otherwise teams are seldom in each
 /// other's way, or wait longer than they are, as those do that stage what they store.
-/// (`benchmarks/2026-11-26-gpu-in-turn.md`)
+/// (`benchmarks/2026-11-26-gpu-in-turn.md`, `2026-11-27-gpu-in-turn-sooner.md`)
 pub(super) fn stores_in_turn(layout: &Layout) -> bool {
     let Cut { variant, partners, .. } = layout.cut;
     let is_long = variant.teams_convert && variant.columns == 128;

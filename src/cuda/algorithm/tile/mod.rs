@@ -285,16 +285,18 @@ mod tests {
 
     #[test]
     fn teams_store_in_turn_where_that_takes_long() {
-        let in_turn = |batch: usize, width: usize, precision: Precision, target: Target| {
-            let layer = ConvTranspose2d::builder(32, 32, [3, 3]).build().unwrap();
-            let problem = layer.problem(Shape::batched(batch, 32, [512, width])).unwrap().to_compute();
+        let in_turn = |batch: usize, channels: usize, width: usize, precision: Precision, target: Target| {
+            let layer = ConvTranspose2d::builder(channels, channels, [3, 3]).build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, channels, [512, width])).unwrap().to_compute();
             recipe(&Task::new(problem, precision, target)).unwrap().description.contains("stored in turn")
         };
-        assert!(in_turn(8, 1024, Precision::Tf32, Target::EMULATED));
-        assert!(!in_turn(8, 1024, Precision::F32, Target::EMULATED), "three times the products");
-        assert!(!in_turn(8, 1023, Precision::Tf32, Target::EMULATED), "odd rows, which are staged");
-        assert!(!in_turn(1, 64, Precision::Tf32, Target::EMULATED), "one job for each block");
-        assert!(!in_turn(8, 1024, Precision::Tf32, Target::EMULATED_OLDER), "an older GPU");
+        assert!(in_turn(8, 32, 1024, Precision::Tf32, Target::EMULATED));
+        assert!(in_turn(8, 32, 1024, Precision::F32, Target::EMULATED));
+        assert!(in_turn(8, 64, 1024, Precision::Tf32, Target::EMULATED));
+        assert!(!in_turn(8, 64, 1024, Precision::F32, Target::EMULATED), "six times the products");
+        assert!(!in_turn(8, 32, 1023, Precision::Tf32, Target::EMULATED), "odd rows, which are staged");
+        assert!(!in_turn(1, 32, 64, Precision::Tf32, Target::EMULATED), "one job for each block");
+        assert!(!in_turn(8, 32, 1024, Precision::Tf32, Target::EMULATED_OLDER), "an older GPU");
     }
 
     #[test]

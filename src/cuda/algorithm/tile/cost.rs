@@ -301,7 +301,7 @@ impl Store {
             let neighbours = f64::from(8 * words);
             // In single precision, where teams compute for longer, the choice is better without.
             let (width, along_row) = (layout.axes[2].output, layout.cut.extents[3] * layout.line_phases);
-            let begins = gcd(gcd(width as usize, along_row as usize), tile::SECTOR_WORDS as usize) as u32;
+            let begins = gcd(gcd(width, along_row as usize), tile::SECTOR_WORDS as usize) as u32;
             let alignment = if layout.cut.variant.split { 1 } else { begins };
             return Self {
                 instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),

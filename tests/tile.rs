@@ -307,6 +307,14 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     check_each_of_those(&KINDS[..2], long_lines::of_volumes(), "in long lines");
 }
 
+/// Rows without taps beside others where phases along y are more than bits of a word: 40, of an input of one row.
+#[test]
+fn bare_rows_of_many_phases() {
+    let layer = ConvTranspose::<3>::builder(1, 1, [6, 13, 4]).stride([1, 1, 5]).dilation([2, 4, 2]);
+    let layer = layer.padding_begin_end([[0, 0], [5, 4], [3, 3]]).build().unwrap();
+    check(&layer, Shape::batched(1, 1, [1, 1, 4]));
+}
+
 /// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.
 #[test]
 fn producers_write_bare_rows() {

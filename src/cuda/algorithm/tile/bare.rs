@@ -86,7 +86,8 @@ impl Layout {
                     continue;
                 }
                 let line = (z * height + y) * width;
-                let is_in = |margins: u32| margins >> phase & 1 != 0;
+                // There are none where phases are more than bits.
+                let is_in = |margins: u32| margins.checked_shr(phase as u32).is_some_and(|bits| bits & 1 != 0);
                 add(&mut stretches, [first, line], [begins_with_line, y > 0 && is_in(before)]);
                 (first, begins_with_line) = (line + self.line_end(), y + 1 < height && is_in(behind));
             }

@@ -17,7 +17,7 @@ use super::{
     ordinary,
     tables::{begins_even, ranges},
 };
-use crate::{Problem, geometry::gcd};
+use crate::Problem;
 
 /// Cycles of a warp group's product of 64 rows by eight channels with few columns.
 const LEAST_PRODUCT: f64 = 14.3;
@@ -299,10 +299,8 @@ impl Store {
             // A lane's words of eight lanes lie together.
             let words = if layout.held() == Tiling::PAIRS { 2 } else { 4 };
             let neighbours = f64::from(8 * words);
-            // In single precision, where teams compute for longer, the choice is better without.
-            let (width, along_row) = (layout.axes[2].output, layout.cut.extents[3] * layout.line_phases);
-            let begins = gcd(gcd(width, along_row as usize), tile::SECTOR_WORDS as usize) as u32;
-            let alignment = if layout.cut.variant.split { 1 } else { begins };
+            // In single precision the choice is better without (`benchmarks/2026-11-27-gpu-in-turn-sooner.md`).
+            let alignment = if layout.cut.variant.split { 1 } else { layout.row_alignment() };
             return Self {
                 instructions: (blocks * 50.0 + matrices * 12.0) * 2.0 / f64::from(words),
                 latency: STORE_LATENCY / 2.0,

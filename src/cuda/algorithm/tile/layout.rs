@@ -502,6 +502,13 @@ impl Layout {
         self.axes[2].output.is_multiple_of(words) && self.region.lead[2] == 0
     }
 
+    /// What tiles write of each output row begins at multiples of so many words, up to those of a sector, if no lead
+    /// moves it.
+    pub(super) fn row_alignment(&self) -> u32 {
+        let of_tile = self.cut.extents[3] * self.line_phases;
+        gcd(gcd(self.axes[2].output, of_tile as usize), tile::SECTOR_WORDS as usize) as u32
+    }
+
     /// Bytes of a team's staged boxes.
     fn boxed_bytes(&self) -> u32 {
         4 * self.tile_channels * self.cut.rows() * self.staged_row_words()

@@ -160,10 +160,10 @@
 //!
 //! # Precision
 //!
-//! On a GPU with tensor cores for TF32, [`Precision`] chooses what `Tile`, `Col2im` and `Flat` compute: products as
-//! exact as those of `f32` (the default: each factor is the sum of two numbers, of TF32 or, on compute capability 9.0,
-//! of `f16`), or products of factors rounded to TF32 or `f16`, which on an H200 are 1.1 to 3 times as fast. What
-//! follows is about `Direct`, `Gather` and `Scatter`, and about the CPU.
+//! On a GPU with tensor cores for TF32, [`Precision`] chooses what `Tile`, `Col2im`, `Flat` and `Patch` compute:
+//! products as exact as those of `f32` (the default: each factor is the sum of two numbers, of TF32 or, on compute
+//! capability 9.0, of `f16`), or products of factors rounded to TF32 or `f16`, which on an H200 are 1.1 to 3 times as
+//! fast. What follows is about `Direct`, `Gather` and `Scatter`, and about the CPU.
 //!
 //! Elements are `f32`, and so are the sums. The rounding error of an element is at most `f32::EPSILON * (products + 2)`
 //! times the sum of the magnitudes of its products and its bias, where `products` is the input channels of a group
@@ -208,9 +208,9 @@
 //! # Limits
 //!
 //! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from
-//! 8.0 on. `cuda::Algorithm::Tile`, `Col2im` and `Flat` split, round or scale factors for tensor cores and multiply
-//! some by zeros; `Direct` and the CPU multiply by the zeros around the input. So an infinite input or weight may give
-//! NaN where the definition says infinity. `Gather` computes with the factors as they are.
+//! 8.0 on. `cuda::Algorithm::Tile`, `Col2im`, `Flat` and `Patch` split, round or scale factors for tensor cores and
+//! multiply some by zeros; `Direct` and the CPU multiply by the zeros around the input. So an infinite input or weight
+//! may give NaN where the definition says infinity. `Gather` computes with the factors as they are.
 
 // The guide speaks of the CUDA backend whether or not it is there.
 #![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]

@@ -23,7 +23,8 @@ pub enum Precision {
     /// which have as many bits of fraction, after inputs and weights have been multiplied by powers of two. Inputs of
     /// any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15
     /// times as large, or weights unless others are more than 2^20 times as large: then the small ones are rounded to a
-    /// multiple of less than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`).
+    /// multiple of less than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`,
+    /// `patch_`).
     Tf32,
 }
 

@@ -10,7 +10,7 @@ use conv_transpose::{
     cuda::{Algorithm, CudaError, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, device_with_flat_kernels as device, expected, whole_numbers};
+use gpu::{computed, device_of_capability_9 as device, expected, whole_numbers};
 
 fn options() -> Options {
     Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32)

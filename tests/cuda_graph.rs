@@ -169,7 +169,7 @@ fn a_graph_of_forward_packed_computes_the_same() {
 /// Whose input is packed before, in memory that the graph has for itself.
 #[test]
 fn a_graph_of_flat_kernels_computes_the_same() {
-    let Some(device) = gpu::device_with_flat_kernels("a_graph_of_flat_kernels_computes_the_same") else { return };
+    let Some(device) = gpu::device_of_capability_9("a_graph_of_flat_kernels_computes_the_same") else { return };
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let layer = ConvTranspose2d::builder(16, 24, [3, 3]).build().unwrap();
     let options = Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32);

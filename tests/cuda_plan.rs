@@ -257,6 +257,23 @@ fn direct_kernels_take_tensors_at_any_address() {
     }
 }
 
+/// Patch kernels load and store vectors only where input and output are aligned to them.
+#[test]
+fn patch_kernels_take_tensors_at_any_address() {
+    let Some(device) = gpu::device_of_capability_9("patch_kernels_take_tensors_at_any_address") else { return };
+    for (stride, channels, input) in [(2, 64, [8, 16]), (2, 17, [6, 10]), (1, 40, [9, 12])] {
+        let layer = ConvTranspose2d::builder(channels, 21, [2, stride]).stride([2, stride]).build().unwrap();
+        let shape = Shape::batched(2, channels, input);
+        let (input, weight) = (whole_numbers(shape, 1), whole_numbers(layer.weight_shape(), 2));
+        let expected = expected(&layer, &input, &weight, None);
+        let options = Options::default().algorithm(Algorithm::Patch).precision(Precision::Tf32);
+        let plan = Plan::new(&device, &layer, shape, options).unwrap();
+        for offset in 0..=4 {
+            assert!(forward_at(&plan, &input, &weight, offset) == expected, "stride {stride}, offset {offset}");
+        }
+    }
+}
+
 /// Where the rows of the input are aligned, tile kernels copy boxes of it on compute capability 9.0. They reach over
 /// all edges, and beyond the last channel and sample, where zeros are to be staged, but not into another group's
 /// channels.

@@ -23,6 +23,7 @@ const ALGORITHMS: &[Algorithm] = &[
     Algorithm::Flat,
     Algorithm::Tile,
     Algorithm::Gather,
+    Algorithm::Patch,
     Algorithm::Scatter,
 ];
 const PRECISIONS: &[Precision] = &[Precision::F32, Precision::Tf32];

@@ -8,6 +8,7 @@ use crate::{
     fill_bias::{FILL_BIAS_ENTRY, FILL_BIAS_WIDE_ENTRY},
     flat::*,
     gather::{GATHER_ENTRY, GATHER_WIDE_ENTRY},
+    patch::*,
     scatter::{SCATTER_ENTRY, SCATTER_WIDE_ENTRY},
     tile::*,
 };
@@ -31,6 +32,8 @@ pub static KERNELS: &[&Entry] = &[
     &FLAT_256X1_ENTRY,
     &GATHER_ENTRY,
     &GATHER_WIDE_ENTRY,
+    &PATCH_64_ENTRY,
+    &PATCH_128_ENTRY,
     &SCATTER_ENTRY,
     &SCATTER_WIDE_ENTRY,
     &PACK_ENTRY,

@@ -28,6 +28,17 @@ mod fill_bias;
 pub mod flat;
 mod gather;
 mod index;
+#[cfg_attr(
+    not(any(gpu, feature = "emulator")),
+    allow(
+        dead_code,
+        unused_imports,
+        unused_macros,
+        reason = "the kernels themselves are left out, as those of tiles are"
+    )
+)]
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+pub mod patch;
 mod problem;
 mod scatter;
 #[cfg_attr(

@@ -6,7 +6,7 @@ mod packed_input;
 use std::fs;
 
 use case::{Axis, Case, Device};
-use conv_transpose_kernels::{KERNELS, flat, tile};
+use conv_transpose_kernels::{KERNELS, flat, patch, tile};
 use cuda_std::emulator::{Access, FaultKind};
 use cuda_std::entry;
 
@@ -99,15 +99,18 @@ fn a_thread_too_many_is_caught() {
     assert!(matches!(fault.kind, FaultKind::OutOfBounds { near: Some((place, _)), .. } if place.buffer == "input"));
 }
 
-/// The tile and the flat kernels are made by macros, from the lists of their variants.
+/// The tile, the flat and the patch kernels are made by macros, from the lists of their variants.
 #[test]
 fn the_table_holds_every_kernel() {
-    let folders = ["/src", "/src/tile", "/src/flat"].map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
+    let folders = ["/src", "/src/tile", "/src/flat", "/src/patch"]
+        .map(|folder| format!("{}{folder}", env!("CARGO_MANIFEST_DIR")));
     let paths = folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     let texts = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap());
     let kernels: usize = texts.map(|text| text.lines().filter(|line| line.starts_with("#[kernel")).count()).sum();
     let tiles = tile::VARIANTS.iter().map(|variant| variant.kernel);
-    let made: Vec<&str> = tiles.chain(flat::VARIANTS.iter().map(|variant| variant.kernel)).collect();
+    let (flats, patches) = (flat::VARIANTS.iter(), patch::VARIANTS.iter());
+    let others = flats.map(|variant| variant.kernel).chain(patches.map(|variant| variant.kernel));
+    let made: Vec<&str> = tiles.chain(others).collect();
     assert_eq!(KERNELS.len(), kernels + made.len());
     assert!(made.iter().all(|kernel| entry::find(KERNELS, kernel).is_some()));
 }

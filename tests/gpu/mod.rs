@@ -30,15 +30,15 @@ pub fn device(test: &str) -> Option<Device> {
     }
 }
 
-/// The first GPU, if it is one that has the flat kernels.
+/// The first GPU, if it has compute capability 9.0, and with it the flat and the patch kernels.
 ///
 /// # Panics
 /// As [`device`].
-pub fn device_with_flat_kernels(test: &str) -> Option<Device> {
+pub fn device_of_capability_9(test: &str) -> Option<Device> {
     device(test).filter(|device| {
         let has_kernels = device.compute_capability().0 == 9;
         if !has_kernels {
-            say(&format!("cuda {test}: skipped: no flat kernels for this GPU"));
+            say(&format!("cuda {test}: skipped: not for this GPU"));
         }
         has_kernels
     })

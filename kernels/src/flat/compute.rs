@@ -4,7 +4,7 @@
 use cuda_std::{mem, shared::dynamic_shared_mem, warp};
 
 use super::{
-    Flat, Jobs, Operands, Part, Team, part,
+    CHANNELS, Flat, Jobs, Operands, Part, Team, part,
     store::{Sum, Target},
     table,
 };
@@ -12,6 +12,9 @@ use crate::{
     tile::{Accumulators, Exponent, Positions, Ring, Weights, in_turn, of_weight},
     unrolled::unrolled,
 };
+
+/// Bytes of eight positions, of eight channels.
+const EIGHT_BYTES: u32 = 8 * CHANNELS / 2 * 2;
 
 /// Computes and stores all jobs of the block.
 ///
@@ -88,7 +91,7 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize>(
     let stage = dynamic_shared_mem::<u8>().add(t.stages_start + ring_slot * t.stage_bytes);
     // SAFETY: the caller's promise: all that runs name has been staged.
     unsafe {
-        let input = Positions::at(stage, t.half_bytes);
+        let input = Positions::<EIGHT_BYTES>::at(stage, t.half_bytes);
         let mut slab = Weights::at(stage.add(t.weight_start + Team::this(t).weights_start())).slab(0);
         for number in part.first_run..part.first_run + part.runs {
             let [place, taps, ..] = table().add(t.first_run_row + number).load();
@@ -97,7 +100,7 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize>(
                 let filled = !accumulators.are_empty();
                 accumulators.begin_batch();
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                    accumulators.add_product_of_weights::<SLOT>(slab, positions.add(slots[SLOT]), filled);
+                    accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(slab, positions.add(slots[SLOT]), filled);
                 });
                 accumulators.fill();
                 accumulators.end_batch();

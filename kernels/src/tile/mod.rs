@@ -75,12 +75,12 @@ use rounding::Again;
 use scale::Scale;
 pub(crate) use scale::{Exponent, power_of_two};
 use stage::Operands;
-// What the flat kernels need besides.
+// What the flat and the patch kernels need besides.
 pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{NOTHING, Target};
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub(crate) use {
-    largest::largest_of_pairs,
+    largest::{finite, largest_of_pairs},
     multiply::{Positions, Product},
     pack_input::Share,
     scale::of_weight,

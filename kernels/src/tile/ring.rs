@@ -196,7 +196,7 @@ impl Ring {
 
     /// The exponent of the power of two by which the input in the slot is to be multiplied, if teams make `f16` of it.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn exponent(&self) -> SharedPtr<u32> {
+    pub(crate) fn exponent(&self) -> SharedPtr<u32> {
         dynamic_shared_mem::<u32>().add(EXPONENTS_START / 4 + self.slot)
     }
 
@@ -206,7 +206,7 @@ impl Ring {
     /// # Safety
     /// The slot is full, and all lanes of the warp come here together.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn exponent_for_warp(&self) -> u32 {
+    pub(crate) unsafe fn exponent_for_warp(&self) -> u32 {
         // SAFETY: the caller's promise.
         unsafe { warp::warp_shuffle_idx(u32::MAX, self.exponent().load_if(warp::lane_id() == 0, 0), 0) }
     }

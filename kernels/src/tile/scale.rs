@@ -56,7 +56,7 @@ impl Exponent {
     pub(super) const NONE: Self = Self { exponent: 0, is_free: false };
 
     /// That of values around one, before there were any.
-    pub(super) const START: Self = Self { exponent: BEST, is_free: true };
+    pub(crate) const START: Self = Self { exponent: BEST, is_free: true };
 
     /// The exponent for values of which the largest finite magnitude has these bits, and which may be `split`.
     #[cfg_attr(gpu, inline(always))]
@@ -97,14 +97,14 @@ impl Exponent {
 
     /// A new job begins, whose values are as large as they are.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.is_free = true;
     }
 
     /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be
     /// too large otherwise, or too small, if they are the first ones.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) fn adjust(&mut self, largest: u32) {
+    pub(crate) fn adjust(&mut self, largest: u32) {
         let power = power_above(largest) + self.exponent;
         let is_small = self.is_free && largest > 0 && power < BELOW && self.exponent < RANGE.1;
         self.is_free &= largest == 0;

@@ -7,6 +7,7 @@ mod direct;
 mod fill;
 mod flat;
 mod gather;
+mod patch;
 mod scatter;
 mod tile;
 
@@ -40,6 +41,11 @@ pub enum Algorithm {
     Flat,
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
+    /// Matrix products on tensor cores for layers whose kernel is as large as their stride, as the upsampling steps of
+    /// U-Nets. For strides that are powers of two, one or two along the last axis, without padding, and rows of an even
+    /// number of positions, in TF32 precision, on compute capability 9.0, and tensors of fewer than 2^31 elements.
+    /// Bitwise repeatable; packs the weight.
+    Patch,
     /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not
     /// bitwise repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by
     /// `Auto`.
@@ -57,6 +63,7 @@ impl fmt::Display for Algorithm {
             Self::Direct => "direct",
             Self::Flat => "flat",
             Self::Gather => "gather",
+            Self::Patch => "patch",
             Self::Scatter => "scatter",
             Self::Tile => "tile",
         })
@@ -182,6 +189,7 @@ const IMPLEMENTATIONS: &[Implementation] = &[
     tile::IMPLEMENTATION,
     col2im::IMPLEMENTATION,
     flat::IMPLEMENTATION,
+    patch::IMPLEMENTATION,
     gather::IMPLEMENTATION,
     scatter::IMPLEMENTATION,
 ];
@@ -379,6 +387,37 @@ mod tests {
         assert_eq!(chosen(picture(64, 3), 8, [1024; 2], target), Tile, "problem 57");
         assert_eq!(chosen(picture(256, 3).padding([1; 2]).groups(4), 8, [64; 2], target), Tile);
         assert_eq!(chosen(volume(), 16, [16, 32, 64], older), Tile);
+    }
+
+    /// Of these layers the first four take `patch` 0.78, 0.79, 0.59 and 0.82 of the time of `tile` on an H200, the next
+    /// two 1.2 and 1.5 (`benchmarks/2026-11-28-gpu-patch.md`).
+    #[test]
+    fn patch_is_chosen_where_kernels_are_strides() {
+        fn chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> Algorithm {
+            chosen_for(layer, batch, input, Precision::Tf32, Target::EMULATED)
+        }
+        fn chosen_for<const D: usize>(
+            layer: ConvTransposeBuilder<D>,
+            batch: usize,
+            input: [usize; D],
+            precision: Precision,
+            target: Target,
+        ) -> Algorithm {
+            let layer = layer.build().unwrap();
+            let problem = layer.problem(Shape::batched(batch, layer.in_channels(), input)).unwrap().to_compute();
+            choose(Algorithm::Auto, &Task::new(problem, precision, target)).unwrap().0
+        }
+        let picture = |inputs, outputs| ConvTranspose2d::builder(inputs, outputs, [2; 2]).stride([2; 2]);
+        let anisotropic = ConvTranspose3d::builder(320, 256, [1, 2, 2]).stride([1, 2, 2]);
+        use Algorithm::{Patch, Tile};
+        assert_eq!(chosen(picture(512, 256), 8, [56; 2]), Patch);
+        assert_eq!(chosen(picture(256, 128), 8, [112; 2]), Patch);
+        assert_eq!(chosen(anisotropic, 2, [8, 16, 16]), Patch);
+        assert_eq!(chosen(ConvTranspose2d::builder(1024, 1024, [1; 2]), 8, [32; 2]), Patch);
+        assert_eq!(chosen(picture(64, 64), 1, [14; 2]), Tile);
+        assert_eq!(chosen(picture(512, 96), 2, [14; 2]), Tile);
+        assert_eq!(chosen_for(picture(512, 256), 8, [56; 2], Precision::F32, Target::EMULATED), Tile);
+        assert_eq!(chosen_for(picture(512, 256), 8, [56; 2], Precision::Tf32, Target::EMULATED_OLDER), Tile);
     }
 
     /// Most taps lie outside of the input, or most positions are zero, or most channels that are packed.

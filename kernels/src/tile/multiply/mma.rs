@@ -61,35 +61,35 @@ impl Weights {
     }
 }
 
-/// Positions in shared memory, 16 channels of each as `f16`. The flat kernels, which multiply by them, are for `wgmma`
-/// on a GPU.
+/// Positions in shared memory, 16 channels of each as `f16`, of which eight take so many bytes. The flat and the patch
+/// kernels, which multiply by them, are for `wgmma` on a GPU.
 #[cfg(not(gpu))]
 #[derive(Clone, Copy)]
-pub(crate) struct Positions {
+pub(crate) struct Positions<const EIGHT_BYTES: u32> {
     first: SharedPtr<u32>,
     /// From the first eight channels to the others, in words.
     half: u32,
 }
 
 #[cfg(not(gpu))]
-impl Positions {
-    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other
-    /// eight are so many bytes further on.
+impl<const EIGHT_BYTES: u32> Positions<EIGHT_BYTES> {
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, unless there is
+    /// something between each eight, and the other eight channels are so many bytes further on.
     pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
         Self { first: address.cast(), half: half_bytes / 4 }
     }
 
-    /// Those from so many positions on.
+    /// Those that many times 16 bytes further on.
     ///
     /// # Safety
     /// None here.
-    pub(crate) unsafe fn from(self, positions: u32) -> Self {
-        self.add(positions)
+    pub(crate) unsafe fn from(self, units: u32) -> Self {
+        self.add(units)
     }
 
-    /// Those from so many positions on.
-    pub(crate) fn add(self, positions: u32) -> Self {
-        Self { first: self.first.add(positions * 4), ..self }
+    /// Those that many times 16 bytes further on.
+    pub(crate) fn add(self, units: u32) -> Self {
+        Self { first: self.first.add(units * 4), ..self }
     }
 }
 
@@ -140,10 +140,10 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab or the positions.
     #[cfg(not(gpu))]
-    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize>(
+    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize, const EIGHT_BYTES: u32>(
         &mut self,
         slab: Weights,
-        positions: Positions,
+        positions: Positions<EIGHT_BYTES>,
         _filled: bool,
     ) {
         const HALF: u32 = BLOCK_WORDS / 2;
@@ -153,7 +153,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe {
             let rows = [first, second, first.add(HALF), second.add(HALF)].map(|word| word.load().to_bits());
             for (block, sums) in self.0[SLOT].iter_mut().enumerate() {
-                let words = positions.first.add(block as u32 * HALF + warp::lane_id());
+                let words = positions.first.add(block as u32 * (EIGHT_BYTES / 4) + warp::lane_id());
                 tensor_core::mma_m16n8k16_f16(sums, rows, [words.load(), words.add(positions.half).load()]);
             }
         }

@@ -78,37 +78,36 @@ impl Weights {
     }
 }
 
-/// Positions in shared memory, 16 channels of each as `f16`: the lower half of the descriptor, as of [`Weights`].
+/// Positions in shared memory, 16 channels of each as `f16`, of which eight take so many bytes: the lower half of the
+/// descriptor, as of [`Weights`].
 #[derive(Clone, Copy)]
-pub(crate) struct Positions(u32);
+pub(crate) struct Positions<const EIGHT_BYTES: u32>(u32);
 
-impl Positions {
-    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, and the other
-    /// eight are so many bytes further on.
+impl<const EIGHT_BYTES: u32> Positions<EIGHT_BYTES> {
+    /// The positions that begin at an address: eight channels of one are 16 bytes, the next one follows, unless there is
+    /// something between each eight, and the other eight channels are so many bytes further on.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn at(address: SharedPtr<u8>, half_bytes: u32) -> Self {
         Self((address.address() & WITHIN_BLOCK) / 16 + (half_bytes / 16 << 16))
     }
 
-    /// Those from so many positions on, found once for all lanes: see [`Weights::slab`].
+    /// Those that many times 16 bytes further on, which are as many positions if there is nothing between them; found
+    /// once for all lanes: see [`Weights::slab`].
     ///
     /// # Safety
     /// All lanes of the warp come here together, with the same number.
     #[cfg_attr(gpu, inline(always))]
-    pub(crate) unsafe fn from(self, positions: u32) -> Self {
+    pub(crate) unsafe fn from(self, units: u32) -> Self {
         // SAFETY: the caller's promise.
-        Self(unsafe { warp::warp_shuffle_idx(u32::MAX, self.0 + positions, 0) })
+        Self(unsafe { warp::warp_shuffle_idx(u32::MAX, self.0 + units, 0) })
     }
 
-    /// Those from so many positions on.
+    /// Those that many times 16 bytes further on.
     #[cfg_attr(gpu, inline(always))]
-    pub(crate) fn add(self, positions: u32) -> Self {
-        Self(self.0 + positions)
+    pub(crate) fn add(self, units: u32) -> Self {
+        Self(self.0 + units)
     }
 }
-
-/// The upper half of the descriptor of positions: eight of them are 128 bytes.
-const POSITION_STRIDE: u32 = 128 / 16;
 
 /// The names of the registers of some blocks of eight columns.
 macro_rules! registers {
@@ -175,7 +174,8 @@ macro_rules! product_of_weights {
             weights = in(reg32) $slab.0,
             column_stride = const COLUMN_STRIDE,
             positions = in(reg32) $positions.0,
-            position_stride = const POSITION_STRIDE,
+            // The upper half of the descriptor: how far eight positions further on are, in units of 16 bytes.
+            position_stride = const EIGHT_BYTES / 16,
             options(nostack, preserves_flags)
         )
     };
@@ -253,10 +253,10 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
     /// # Safety
     /// As [`add_product`](Self::add_product), for the positions as well.
     #[cfg_attr(gpu, inline(always))]
-    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize>(
+    pub(crate) unsafe fn add_product_of_weights<const SLOT: usize, const EIGHT_BYTES: u32>(
         &mut self,
         slab: Weights,
-        positions: Positions,
+        positions: Positions<EIGHT_BYTES>,
         filled: bool,
     ) {
         let add = u32::from(filled);

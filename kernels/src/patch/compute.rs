@@ -1,0 +1,129 @@
+//! Computing: what a team does with what has been staged.
+
+use cuda_std::shared::dynamic_shared_mem;
+#[cfg(cuda_arch = "sm_90a")]
+use cuda_std::tensor_core;
+
+use super::{
+    EIGHT_BYTES, Jobs, Operands, Patch, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGES_START, Team,
+    store::{Sum, Target},
+    verdict, weight_slot,
+};
+use crate::{
+    tile::{Accumulators, Positions, Ring, Weights, in_turn, of_weight},
+    unrolled::unrolled,
+};
+
+/// Blocks of eight positions of a slot.
+pub(super) const BLOCKS: usize = SLOT_POSITIONS as usize / 8;
+
+/// From the rows of a slot to those of the next one in a slab, in units of 16 bytes.
+const SLOT_UNITS: u32 = SLOT_ROWS * 2;
+
+/// Computes and stores all jobs of the block.
+///
+/// # Safety
+/// As the kernels; all threads of the team come here together, once everything is set up.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn consume<const SLOTS: usize>(t: &Patch, operands: &Operands) {
+    let mut ring = Ring::new(t.ring);
+    // SAFETY: the caller's promise. A stage is read when it is full, and left when its products are complete.
+    unsafe {
+        let exponent_of_weight = of_weight(operands.weight, false);
+        let first = First::find::<SLOTS>(t);
+        let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
+        // Where blocks have one job there is nothing to compute meanwhile.
+        let in_turn = t.jobs > t.blocks;
+        let mut is_first_job = true;
+        let mut jobs = Jobs::all();
+        while let Some(job) = jobs.next(t) {
+            let exponent = loop {
+                accumulators.empty();
+                for chunk in 0..t.chunks {
+                    ring.await_full();
+                    // Those who convert write to shared memory as any thread does, and tensor cores read it by themselves.
+                    #[cfg(cuda_arch = "sm_90a")]
+                    tensor_core::fence_async_proxy();
+                    let before = if chunk == 0 { None } else { Some(ring.before()) };
+                    multiply(t, &mut accumulators, first.of(t, &ring, chunk), before);
+                    ring.advance();
+                }
+                accumulators.wait::<0>();
+                let last = ring.before();
+                let verdict = verdict::read(&last);
+                last.leave();
+                if let Some(exponent) = verdict {
+                    break exponent;
+                }
+            };
+            let target = Target { t, operands, job };
+            in_turn::await_turn(in_turn, is_first_job);
+            target.store(&accumulators, Sum { scales: exponent.inverse_with(exponent_of_weight) });
+            in_turn::pass_on(in_turn);
+            is_first_job = false;
+        }
+        in_turn::end(in_turn);
+    }
+}
+
+/// What the team's first products of a stage and a chunk are of.
+#[derive(Clone, Copy)]
+struct First {
+    positions: Positions<EIGHT_BYTES>,
+    slab: Weights,
+}
+
+impl First {
+    /// Those of the first stage and the first chunk, found once for all lanes.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn find<const SLOTS: usize>(t: &Patch) -> Self {
+        let team = Team::this(t);
+        let stages = dynamic_shared_mem::<u8>().add(STAGES_START + team.first_position() / 8 * EIGHT_BYTES);
+        let weights = dynamic_shared_mem::<u8>().add(t.weights_start + team.first_row::<SLOTS>() * 32);
+        // SAFETY: the caller's promise.
+        unsafe { Self { positions: Positions::at(stages, t.block_bytes).from(0), slab: Weights::at(weights).slab(0) } }
+    }
+
+    /// Those of a stage and a chunk.
+    #[cfg_attr(gpu, inline(always))]
+    fn of(self, t: &Patch, ring: &Ring, chunk: u32) -> Self {
+        let positions = self.positions.add(ring.slot() * (STAGE_BYTES / 16));
+        Self { positions, slab: self.slab.add(weight_slot(t, ring, chunk) * (t.chunk_bytes / 16)) }
+    }
+}
+
+/// Starts the products of a stage. When the first of them are under way, those of the stage before are complete, and
+/// that is left.
+///
+/// # Safety
+/// The stage and its weights are full; all threads of the team come here together.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn multiply<const SLOTS: usize>(
+    t: &Patch,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    First { mut positions, mut slab }: First,
+    mut before: Option<Ring>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for _ in 0..t.chunk_blocks / 2 {
+            let filled = !accumulators.are_empty();
+            accumulators.begin_batch();
+            unrolled!(SLOT in 0..SLOTS, at most 2 => {
+                let rows = slab.add(SLOT as u32 * SLOT_UNITS);
+                accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(rows, positions, filled);
+            });
+            accumulators.fill();
+            accumulators.end_batch();
+            if let Some(before) = before.take() {
+                accumulators.wait::<1>();
+                before.leave();
+            }
+            positions = positions.add(t.block_bytes / 8);
+            slab = slab.add(t.slab_bytes / 16);
+        }
+    }
+}

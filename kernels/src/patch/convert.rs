@@ -1,0 +1,319 @@
+//! Converting: threads that load the input, make `f16` numbers of it, and bring these to shared memory, some stages
+//! ahead of the teams. One of them has the packed weights copied there.
+//!
+//! A thread has eight input channels of four neighbouring positions, and the next ones are on their way while it waits
+//! for room to write these.
+
+use cuda_std::{
+    async_copy::copy_bulk,
+    half, hint,
+    math::larger_magnitude,
+    mem,
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread, warp,
+};
+
+use super::{
+    CHANNELS, CONVERTERS, EIGHT_BYTES, Job, Jobs, Operands, Patch, SLOT_POSITIONS, stage,
+    verdict::{self, Judge},
+    weight_slot,
+};
+use crate::{
+    index::Index,
+    tile::{Exponent, Ring, WEIGHT_HEADER, finite, power_of_two},
+    unrolled::unrolled,
+};
+
+/// Arrivals that make a stage full: one of each warp, and that of the thread that copies weights.
+pub(super) const ARRIVALS: u32 = CONVERTERS / 32 + 1;
+
+/// The values of a thread: eight channels of four positions.
+type Values = [[f32; 4]; CHANNELS as usize];
+
+/// Converts the input of all jobs of the block.
+///
+/// # Safety
+/// As the kernels; all threads that convert come here together, once everything is set up.
+#[cfg_attr(gpu, inline(always))]
+pub(super) unsafe fn produce(t: &Patch, operands: &Operands) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if t.has_all != 0 && is_aligned(operands) {
+            produce_by::<true>(t, operands);
+        } else {
+            produce_by::<false>(t, operands);
+        }
+    }
+}
+
+/// Whether all that threads load are aligned vectors: planes are multiples of four positions.
+#[cfg_attr(gpu, inline(always))]
+fn is_aligned(operands: &Operands) -> bool {
+    operands.input.addr().is_multiple_of(16)
+}
+
+/// The same, where tiles and chunks are `WHOLE` and the input is aligned, or for any layer.
+///
+/// # Safety
+/// As [`produce`].
+#[cfg_attr(gpu, inline(always))]
+unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
+    let mut ring = Ring::new(t.ring);
+    let mut judge = Judge::new();
+    let mut jobs = Jobs::all();
+    let Some(mut job) = jobs.next(t) else { return };
+    let mut upcoming = jobs.next(t);
+    let mut source = Source::new(t, operands, &job);
+    let mut lines = Lines::new(t, operands, &job, upcoming.as_ref());
+    let is_first_thread = hint::opaque(u32::from(thread::thread_idx_x().is_multiple_of(CONVERTERS))) != 0;
+    let mut chunk = 0;
+    // Chunks of weights that have been copied, as far as they stay.
+    let mut kept = 0;
+    // SAFETY: the caller's promise. A stage is filled when the teams have left it.
+    unsafe {
+        let mut values = source.load::<WHOLE>(t, operands);
+        (1..=Lines::AHEAD).for_each(|ahead| lines.prefetch(t, 0, ahead));
+        loop {
+            judge.look_at(largest(&values));
+            let words = convert(&values, judge.exponent());
+            let (weight_tile, this_chunk) = (job.weight_tile, chunk);
+            let mut verdict = None;
+            let mut is_over = false;
+            chunk += 1;
+            let is_last = chunk == t.chunks;
+            if is_last {
+                chunk = 0;
+                verdict = judge.judge();
+                match (verdict, upcoming) {
+                    (None, _) => source = Source::new(t, operands, &job),
+                    (_, Some(next)) => {
+                        job = next;
+                        upcoming = jobs.next(t);
+                        source = Source::new(t, operands, &job);
+                        lines = Lines::new(t, operands, &job, upcoming.as_ref());
+                    }
+                    _ => is_over = true,
+                }
+            }
+            if !is_over {
+                // On their way while these are stored.
+                values = source.load::<WHOLE>(t, operands);
+                lines.prefetch(t, chunk, Lines::AHEAD);
+            }
+            ring.await_empty();
+            if is_first_thread {
+                if is_last {
+                    verdict::leave(&ring, verdict);
+                }
+                if t.keeps_weights == 0 || kept < t.chunks {
+                    kept += 1;
+                    copy_weights(t, operands, &ring, weight_tile, this_chunk);
+                } else {
+                    ring.fill();
+                }
+            }
+            store(t, stage(&ring), words);
+            warp::sync_warp(u32::MAX);
+            if warp::lane_id() == 0 {
+                ring.fill();
+            }
+            ring.advance();
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+/// Has the packed weights of a chunk copied to where they belong with a stage, which is full when they are there.
+///
+/// # Safety
+/// As [`produce`]; one thread does so, for a stage that is empty.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn copy_weights(t: &Patch, operands: &Operands, ring: &Ring, tile: u32, chunk: u32) {
+    let source = operands.weight.wrapping_add(WEIGHT_HEADER as usize).cast::<u8>();
+    let source = source.wrapping_add((tile * t.chunks + chunk) as usize * t.chunk_bytes as usize);
+    let target = dynamic_shared_mem::<u8>().add(t.weights_start + weight_slot(t, ring, chunk) * t.chunk_bytes);
+    // SAFETY: the caller's promise.
+    unsafe {
+        ring.full().arrive_expect(t.chunk_bytes);
+        copy_bulk(target, source, t.chunk_bytes, ring.full());
+    }
+}
+
+/// The first channel of a chunk and the first position of a tile that this thread has: eight channels, four positions.
+#[cfg_attr(gpu, inline(always))]
+fn part(t: &Patch) -> [u32; 2] {
+    let warp = thread::thread_idx_x() % CONVERTERS / 32;
+    // A power of two.
+    let blocks = t.chunk_blocks;
+    let block = warp & (blocks - 1);
+    [block * CHANNELS, (warp >> blocks.trailing_zeros()) * SLOT_POSITIONS + warp::lane_id() * 4]
+}
+
+/// Where a channel and a position of a job are in the input, and whether there is such a position.
+#[cfg_attr(gpu, inline(always))]
+fn place(t: &Patch, operands: &Operands, job: &Job, [channel, position]: [u32; 2]) -> (*const f32, bool) {
+    let position = job.first + position;
+    let (sample, within) = position.divide(t.sample);
+    // Behind the last position anything may come of it.
+    let plane = sample.wrapping_mul(t.in_channels).wrapping_add(job.group * t.in_per_group + channel);
+    let plane = (plane as usize).wrapping_mul(t.sample.value() as usize);
+    (operands.input.wrapping_add(plane.wrapping_add(within as usize)), position < t.positions)
+}
+
+/// What a thread loads of a job, chunk by chunk.
+struct Source {
+    /// The first of its channels in the next chunk.
+    next: *const f32,
+    /// Channels of the group from that one on; none, if its positions do not exist.
+    channels: u32,
+}
+
+impl Source {
+    #[cfg_attr(gpu, inline(always))]
+    fn new(t: &Patch, operands: &Operands, job: &Job) -> Self {
+        let (next, exists) = place(t, operands, job, part(t));
+        let [channel, _] = part(t);
+        Self { next, channels: if exists { t.in_per_group.saturating_sub(channel) } else { 0 } }
+    }
+
+    /// The values of the next chunk; zero in channels and positions that there are not. Where tiles and chunks are
+    /// `WHOLE` there are all, and the input is aligned.
+    ///
+    /// # Safety
+    /// As [`produce`].
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn load<const WHOLE: bool>(&mut self, t: &Patch, operands: &Operands) -> Values {
+        // SAFETY: the caller's promise: where there are channels, the positions are within the input.
+        unsafe {
+            if WHOLE {
+                self.load_by(t, |_, place| mem::load_readonly(place.cast()))
+            } else if is_aligned(operands) {
+                self.load_by(t, |exists, place| mem::load_readonly_if(exists, place.cast()))
+            } else {
+                self.load_by(t, |exists, place| {
+                    [0, 1, 2, 3].map(|word| mem::load_readonly_if(exists, place.wrapping_add(word)))
+                })
+            }
+        }
+    }
+
+    /// The same, with a function that loads four values if they exist.
+    #[cfg_attr(gpu, inline(always))]
+    fn load_by(&mut self, t: &Patch, load_four: impl Fn(bool, *const f32) -> [f32; 4]) -> Values {
+        let mut values = [[0.0; 4]; CHANNELS as usize];
+        let mut place = self.next;
+        unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
+            values[CHANNEL] = load_four((CHANNEL as u32) < self.channels, place);
+            place = next_channel(t, place);
+        });
+        let others = t.chunk_channels() - CHANNELS;
+        self.next = place.wrapping_add(others as usize * t.sample.value() as usize);
+        self.channels = self.channels.saturating_sub(t.chunk_channels());
+        values
+    }
+}
+
+/// The same position in the next channel. An addition, which the compiler would make a product of with the channel's
+/// number.
+#[cfg_attr(gpu, inline(always))]
+fn next_channel(t: &Patch, place: *const f32) -> *const f32 {
+    hint::opaque_pointer(place.wrapping_add(t.sample.value() as usize))
+}
+
+/// The lines of the cache that are brought closer, one by each thread in each chunk, some chunks before it is loaded.
+struct Lines {
+    /// Those of this job and of the next one.
+    jobs: [Line; 2],
+}
+
+/// The line of a thread in the first chunk of a job.
+struct Line {
+    first: *const f32,
+    /// Channels of the group from its channel on; none, if there is no such line.
+    channels: u32,
+}
+
+impl Lines {
+    /// How many chunks before.
+    const AHEAD: u32 = 3;
+
+    /// Those of a job and of the next one, if there is one.
+    #[cfg_attr(gpu, inline(always))]
+    fn new(t: &Patch, operands: &Operands, job: &Job, next: Option<&Job>) -> Self {
+        let none = Line { first: operands.input, channels: 0 };
+        Self { jobs: [Line::new(t, operands, job), next.map_or(none, |next| Line::new(t, operands, next))] }
+    }
+
+    /// Brings the line of a chunk closer that is so many further on.
+    ///
+    /// # Safety
+    /// As [`produce`].
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn prefetch(&self, t: &Patch, chunk: u32, ahead: u32) {
+        let chunk = chunk + ahead.min(t.chunks);
+        let (line, chunk) = if chunk < t.chunks { (&self.jobs[0], chunk) } else { (&self.jobs[1], chunk - t.chunks) };
+        let channel = chunk * t.chunk_channels();
+        if channel < line.channels {
+            // SAFETY: the caller's promise: the channel has such a position.
+            unsafe { mem::prefetch(line.first.wrapping_add(channel as usize * t.sample.value() as usize)) };
+        }
+    }
+}
+
+impl Line {
+    /// Positions of a line.
+    const POSITIONS: u32 = 32;
+
+    #[cfg_attr(gpu, inline(always))]
+    fn new(t: &Patch, operands: &Operands, job: &Job) -> Self {
+        let thread = thread::thread_idx_x() % CONVERTERS;
+        // A power of two.
+        let lines = t.tile_positions / Self::POSITIONS;
+        let channel = thread >> lines.trailing_zeros();
+        let (first, exists) = place(t, operands, job, [channel, (thread & (lines - 1)) * Self::POSITIONS]);
+        Self { first, channels: if exists { t.in_per_group.saturating_sub(channel) } else { 0 } }
+    }
+}
+
+/// The largest finite magnitude of some values, which are looked at one by one only if the largest one is not finite.
+#[cfg_attr(gpu, inline(always))]
+fn largest(values: &Values) -> f32 {
+    let largest_of = |of: fn(f32) -> f32| {
+        let mut largest = 0.0;
+        unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
+            let [a, b, c, d] = values[CHANNEL].map(of);
+            largest = larger_magnitude(largest, larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d)));
+        });
+        largest
+    };
+    let largest = largest_of(|value| value);
+    if largest < f32::INFINITY { largest } else { largest_of(finite) }
+}
+
+/// The values times a power of two as `f16`: of each position four words, with two channels each.
+#[cfg_attr(gpu, inline(always))]
+fn convert(values: &Values, exponent: Exponent) -> [[u32; 4]; 4] {
+    let scale = power_of_two(exponent);
+    let mut words = [[0; 4]; 4];
+    unrolled!(POSITION in 0..4, at most 4 => {
+        let pair = |first: usize| half::pack([values[first][POSITION] * scale, values[first + 1][POSITION] * scale]);
+        words[POSITION] = [pair(0), pair(2), pair(4), pair(6)];
+    });
+    words
+}
+
+/// Brings this thread's words to a stage.
+///
+/// # Safety
+/// The stage is empty.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn store(t: &Patch, stage: SharedPtr<u8>, words: [[u32; 4]; 4]) {
+    let [channel, position] = part(t);
+    let place = stage.add(channel / CHANNELS * t.block_bytes + position / 8 * EIGHT_BYTES + position % 8 * 16).cast();
+    unrolled!(POSITION in 0..4, at most 4 => {
+        // SAFETY: the caller's promise; these places are this thread's.
+        unsafe { place.add(POSITION as u32).store(words[POSITION]) };
+    });
+}

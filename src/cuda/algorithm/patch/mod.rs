@@ -1,0 +1,191 @@
+//! The patch kernels: layers whose kernel is as large as their stride, on the tensor cores of compute capability 9.0, in
+//! TF32 precision.
+//!
+//! `layout.rs` says what is open when such a layer is divided into tiles, `cost.rs` what that is estimated to take. The
+//! cheapest layout that fits is taken.
+
+mod cost;
+mod layout;
+
+use conv_transpose_kernels::{
+    Divisor,
+    patch::{self, CHANNELS, Patch},
+    tile::{Packing, Slab, WEIGHT_HEADER},
+};
+
+use super::{Algorithm, Implementation, Target, Task, tile};
+use crate::{
+    Axis, Precision, Problem,
+    cuda::{
+        error::Unsupported,
+        parameters::check_limits,
+        recipe::{
+            Argument::{self, Bias, Input, Output, PackedWeight, Weight},
+            Launch, Recipe, Table,
+        },
+    },
+};
+use layout::Layout;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    algorithm: Algorithm::Patch,
+    repeatable: true,
+    worth: |_| true,
+    only_if_worth: false,
+    kernels,
+    recipe,
+    others,
+};
+
+/// The kernel that packs the weight.
+const PACK: &str = "pack_f16";
+
+/// Input channels of a slab of the packed weight.
+const SLAB_CHANNELS: u32 = 2 * CHANNELS;
+
+fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
+    if !has_kernels(precision, target) {
+        return Vec::new();
+    }
+    patch::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).collect()
+}
+
+/// Whether there are kernels for a precision on a GPU.
+fn has_kernels(precision: Precision, target: &Target) -> bool {
+    precision == Precision::Tf32 && target.large_tiles
+}
+
+fn can_implement(task: &Task) -> Result<(), Unsupported> {
+    let problem = &task.problem;
+    if !has_kernels(task.precision, &task.target) {
+        return Err(Unsupported::Tf32OnHopper);
+    }
+    let [z, y, x] = problem.axes();
+    let has_patches = [z, y, x].into_iter().all(makes_patches) && x.stride <= 2;
+    // Of no samples there are no rows, whatever they would be.
+    let has_aligned_rows = problem.batch() == 0 || x.input.is_multiple_of(2) && input_plane(problem).is_multiple_of(4);
+    if !has_patches || !has_aligned_rows {
+        return Err(Unsupported::NoPatches);
+    }
+    if task.wide {
+        return Err(Unsupported::TooLarge { what: "the number of elements", value: 1 << 31, limit: (1 << 31) - 1 });
+    }
+    check_limits(problem)
+}
+
+/// Whether each input position makes a patch of its own along an axis, and nothing else is in the output.
+fn makes_patches(axis: &Axis) -> bool {
+    let is_dense = axis.kernel == 1 || axis.dilation == 1;
+    let has_all = axis.pad_begin == 0 && axis.output == axis.input * axis.stride;
+    axis.kernel == axis.stride && axis.stride.is_power_of_two() && is_dense && has_all
+}
+
+/// Elements of an input channel.
+fn input_plane(problem: &Problem<3>) -> usize {
+    problem.axes().iter().map(|axis| axis.input).product()
+}
+
+/// The layouts that fit, with what they are estimated to take, the cheapest first.
+fn candidates(task: &Task) -> Result<Vec<(f64, Layout)>, Unsupported> {
+    can_implement(task)?;
+    let mut candidates: Vec<_> =
+        Layout::all(task).into_iter().map(|layout| (cost::cycles(task, &layout), layout)).collect();
+    candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    Ok(candidates)
+}
+
+fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
+    let candidates = candidates(task)?;
+    let cheapest = candidates.first().ok_or(Unsupported::NoTile)?;
+    Ok(recipe_for(task, cheapest))
+}
+
+/// The recipes of all other layouts.
+fn others(task: &Task) -> Vec<Recipe> {
+    candidates(task).unwrap_or_default().iter().skip(1).map(|candidate| recipe_for(task, candidate)).collect()
+}
+
+fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
+    let packing = packing(&task.problem, layout);
+    let slabs: Vec<_> =
+        (0..elements(&task.problem)).map(|tap| Slab { taps: [tap; 2], channels: [0, CHANNELS] }).collect();
+    let pack = vec![Argument::value(&packing), Argument::Table(0), Weight, PackedWeight];
+    let parameters = parameters(&task.problem, layout);
+    let arguments = vec![Argument::value(&parameters), Input, PackedWeight, Bias, Output];
+    let compute = Launch {
+        blocks: [layout.blocks, 1],
+        threads: patch::THREADS,
+        shared_bytes: layout.shared_bytes(),
+        ..Launch::per_element(layout.variant.kernel, 0, arguments)
+    };
+    Recipe {
+        tables: vec![Table::new(&slabs)],
+        packed_len: WEIGHT_HEADER as usize + packing.words as usize,
+        pack: vec![tile::weigh(&task.problem), Launch::per_element(PACK, packing.words.into(), pack)],
+        description: layout.to_string(),
+        cycles: Some(*cycles),
+        launches: vec![compute],
+        ..Recipe::default()
+    }
+}
+
+/// Elements of a patch.
+fn elements(problem: &Problem<3>) -> u32 {
+    problem.axes().iter().map(|axis| axis.kernel as u32).product()
+}
+
+/// How the weight is packed: the elements of a patch share the columns as phases do.
+fn packing(problem: &Problem<3>, layout: &Layout) -> Packing {
+    let slabs_of_tile = layout.chunks * layout.chunk_blocks / 2;
+    let slab_words = layout.rows() * CHANNELS;
+    Packing {
+        stage_slabs: Divisor::new(1),
+        stages: Divisor::new(slabs_of_tile.into()),
+        channel_tiles: Divisor::new(layout.channel_tiles.into()),
+        slab_words: Divisor::new(slab_words.into()),
+        column_phases: Divisor::new(elements(problem).into()),
+        close_channels: 0,
+        pair_distance: 1,
+        in_per_group: problem.in_channels_per_group() as u32,
+        out_per_group: problem.out_channels_per_group() as u32,
+        stage_channels: SLAB_CHANNELS,
+        taps: elements(problem),
+        tile_channels: layout.tile_channels,
+        words: layout.weight_tiles * slabs_of_tile * slab_words,
+    }
+}
+
+fn parameters(problem: &Problem<3>, layout: &Layout) -> Patch {
+    let axes = problem.axes();
+    let [_, y, x] = axes.each_ref().map(|axis| axis.input as u64);
+    let [output_z, output_y, output_x] = axes.each_ref().map(|axis| axis.output as u32);
+    Patch {
+        sample: Divisor::new(input_plane(problem) as u64),
+        slice: Divisor::new(y * x),
+        row: Divisor::new(x),
+        weight_tiles: Divisor::new(layout.weight_tiles.into()),
+        channel_tiles: Divisor::new(layout.channel_tiles.into()),
+        positions: layout.positions,
+        extents: axes.each_ref().map(|axis| axis.kernel.ilog2()),
+        output_row: output_x,
+        output_slice: output_y * output_x,
+        output_plane: output_z * output_y * output_x,
+        out_channels: problem.out_channels() as u32,
+        out_per_group: problem.out_channels_per_group() as u32,
+        in_channels: problem.in_channels() as u32,
+        in_per_group: problem.in_channels_per_group() as u32,
+        tile_channels: layout.tile_channels,
+        tile_positions: layout.tile_positions(),
+        chunks: layout.chunks,
+        chunk_blocks: layout.chunk_blocks,
+        ring: layout.ring,
+        keeps_weights: layout.keeps_weights.into(),
+        has_all: layout.has_all(problem).into(),
+        block_bytes: layout.block_bytes(),
+        slab_bytes: layout.slab_bytes(),
+        chunk_bytes: layout.chunk_bytes(),
+        weights_start: layout.weights_start(),
+        jobs: layout.jobs,
+        blocks: layout.blocks,
+    }
+}

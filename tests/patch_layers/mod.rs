@@ -1,0 +1,60 @@
+//! Layers whose kernel is as large as their stride, for the patch kernels: sizes around the edges of tiles, channels
+//! that fill nothing, several samples in a tile, and groups.
+
+use conv_transpose::{ConvTranspose, Shape, Tensor};
+
+/// Signals around the edges of tiles of 128 and 256 positions.
+pub fn signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
+    let signal = |channels: [usize; 2], stride: usize, batch: usize, length: usize| {
+        let layer = ConvTranspose::<1>::builder(channels[0], channels[1], [stride]).stride([stride]).build().unwrap();
+        (layer, Shape::batched(batch, channels[0], [length]))
+    };
+    let edges = [4, 124, 128, 132, 252, 256, 260].map(|length| signal([3, 5], 2, 1, length));
+    let others = [signal([70, 130], 2, 3, 84), signal([65, 300], 1, 2, 92), signal([200, 20], 2, 2, 300)];
+    edges.into_iter().chain(others).collect()
+}
+
+/// Pictures.
+pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let picture = |channels: [usize; 2], stride: [usize; 2], groups: usize, batch: usize, extent: [usize; 2]| {
+        let layer = ConvTranspose::<2>::builder(channels[0], channels[1], stride).stride(stride).groups(groups);
+        (layer.build().unwrap(), Shape::batched(batch, channels[0], extent))
+    };
+    vec![
+        picture([33, 40], [2, 2], 1, 5, [6, 10]),
+        picture([16, 17], [2, 2], 1, 2, [14, 14]),
+        picture([48, 72], [2, 2], 3, 1, [9, 28]),
+        picture([8, 9], [4, 2], 1, 2, [5, 12]),
+        picture([130, 24], [2, 1], 1, 3, [7, 8]),
+        picture([12, 66], [1, 2], 2, 3, [2, 6]),
+    ]
+}
+
+/// Volumes.
+pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
+    let volume = |channels: [usize; 2], stride: [usize; 3], batch: usize, extent: [usize; 3]| {
+        let layer = ConvTranspose::<3>::builder(channels[0], channels[1], stride).stride(stride).build().unwrap();
+        (layer, Shape::batched(batch, channels[0], extent))
+    };
+    vec![
+        volume([20, 12], [2, 2, 2], 3, [3, 4, 6]),
+        volume([32, 40], [1, 2, 2], 2, [4, 3, 10]),
+        volume([9, 16], [4, 1, 2], 1, [2, 5, 8]),
+    ]
+}
+
+/// Layers whose samples are whole tiles, of which blocks have several.
+pub fn tiles_of_samples() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let layer = |channels| ConvTranspose::<2>::builder(channels, 8, [2, 2]).stride([2, 2]).build().unwrap();
+    vec![(layer(20), Shape::batched(6, 20, [16, 16])), (layer(4), Shape::batched(140, 4, [16, 16]))]
+}
+
+/// Multiplies each sample by a power of two: of values around one, far smaller ones, far larger ones, and so on.
+/// Nothing becomes less exact.
+pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
+    let sample = tensor.as_slice().len() / tensor.shape().batch.unwrap_or(1);
+    for (number, values) in tensor.as_mut_slice().chunks_mut(sample).enumerate() {
+        let power = [1.0, f32::powi(2.0, -30), f32::powi(2.0, 40)][number % 3];
+        values.iter_mut().for_each(|value| *value *= power);
+    }
+}

@@ -146,6 +146,7 @@ mod tests {
             include_str!("../../benches/drawn_layers.json"),
             include_str!("../../benches/few_channels.json"),
             include_str!("../../benches/fitted_layers.json"),
+            include_str!("../../benches/patches.json"),
             include_str!("../../benches/layers.json"),
             include_str!("../../benches/networks.json"),
             include_str!("../../benches/small_layers.json"),

@@ -20,7 +20,7 @@ const STORED_BYTES: f64 = 27.0;
 const MOVED_BYTES: f64 = 1970.0;
 
 /// By how much the model of tiles takes these for slower than they are. With it, the layers of the 90 that are computed
-/// so, half of them, take 0.55 to 1.06 of the time that they took otherwise.
+/// so, half of them, take 0.52 to 1.06 of the time that they took otherwise.
 const AS_TILES: f64 = 1.3;
 
 /// Cycles from the launch to the end.

@@ -1,54 +1,32 @@
-//! The patch kernels on a GPU, with each layout that there is. Small whole numbers are exact in TF32, so
-//! the results have to be, too.
+//! The patch kernels on a GPU, with each layout that there is.
 #![cfg(feature = "cuda")]
 
 mod gpu;
+mod gpu_ways;
 mod patch_layers;
+mod scaled_samples;
 
 use conv_transpose::{
     ConvTranspose, Precision, Shape,
-    cuda::{Algorithm, CudaError, Device, Options, Plan},
+    cuda::{Algorithm, CudaError, Options, Plan},
 };
-use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, device_of_capability_9 as device, expected, whole_numbers};
+use gpu::device_of_capability_9 as device;
+use gpu_ways::check_all;
 
 fn options() -> Options {
     Options::default().algorithm(Algorithm::Patch).precision(Precision::Tf32)
 }
 
-/// Checks each way to compute some layers, twice: the second time, the workspace holds what the first one has left.
-fn check_all<const D: usize>(device: &Device, layers: Vec<(ConvTranspose<D>, Shape<D>)>, scales_samples: bool) {
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    for (layer, input) in layers {
-        let (mut x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-        if scales_samples {
-            patch_layers::scale_samples(&mut x);
-        }
-        // Biases that vanish beside large values would not be exact.
-        let bias: Vec<f32> =
-            (0..layer.out_channels()).map(|channel| if scales_samples { 0 } else { channel } as f32).collect();
-        let exact = expected(&layer, &x, &w, Some(&bias));
-        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-        let bias = device.upload_slice(&bias).unwrap();
-        for plan in Plan::ways(device, &layer, input, options()).unwrap() {
-            for _ in 0..2 {
-                let output = computed(device, &stream, &plan, &x, &w, &bias);
-                assert!(output.as_slice() == exact, "{}, {layer:?}, {input}", plan.describe());
-            }
-        }
-    }
-}
-
 #[test]
 fn signals() {
     let Some(device) = device("signals") else { return };
-    check_all(&device, patch_layers::signals(), false);
+    check_all(&device, options(), patch_layers::signals(), false);
 }
 
 #[test]
 fn pictures() {
     let Some(device) = device("pictures") else { return };
-    check_all(&device, patch_layers::pictures(), false);
+    check_all(&device, options(), patch_layers::pictures(), false);
 }
 
 /// More jobs than multiprocessors, so that teams store in turn, blocks keep their weights, and what is next is brought
@@ -60,19 +38,24 @@ fn large_pictures() {
         let layer = ConvTranspose::<2>::builder(channels, outputs, [2, 2]).stride([2, 2]).build().unwrap();
         (layer, Shape::batched(3, channels, extent))
     };
-    check_all(&device, vec![large(128, 64, [96, 128]), large(72, 70, [102, 98]), large(600, 40, [64, 64])], false);
+    check_all(
+        &device,
+        options(),
+        vec![large(128, 64, [96, 128]), large(72, 70, [102, 98]), large(600, 40, [64, 64])],
+        false,
+    );
 }
 
 #[test]
 fn volumes() {
     let Some(device) = device("volumes") else { return };
-    check_all(&device, patch_layers::volumes(), false);
+    check_all(&device, options(), patch_layers::volumes(), false);
 }
 
 #[test]
 fn tiles_have_a_scale_of_their_own() {
     let Some(device) = device("tiles_have_a_scale_of_their_own") else { return };
-    check_all(&device, patch_layers::tiles_of_samples(), true);
+    check_all(&device, options(), patch_layers::tiles_of_samples(), true);
 }
 
 #[test]

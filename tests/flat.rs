@@ -1,60 +1,30 @@
-//! The flat kernels on the emulator, in each way that the model takes into account. Small integers are exact in TF32,
-//! so the results have to be, too.
+//! The flat kernels on the emulator, in each way that the model takes into account.
 #![cfg(feature = "emulator")]
 
 mod flat_layers;
+mod scaled_samples;
+mod ways;
 
 use conv_transpose::{
-    ConvTranspose, Error, Precision, Shape, Tensor,
+    ConvTranspose, Error, Precision, Shape,
     cuda::{Algorithm, CudaError, EmulatedPlan, Options, Unsupported},
-    oracle,
 };
+use ways::{check, check_all, integers};
 
 fn options() -> Options {
     Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32)
 }
 
-fn integers<const D: usize>(shape: Shape<D>, seed: u64) -> Tensor<f32, D> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
-    tensor.as_mut_slice().fill_with(|| rng.i32(-4..=4) as f32);
-    tensor
-}
-
-/// Checks what a plan computes, with a bias unless the values are not around one.
-fn check<const D: usize>(plan: &EmulatedPlan<D>, x: &Tensor<f32, D>, w: &Tensor<f32, D>, has_bias: bool) {
-    let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
-    let bias = has_bias.then_some(&bias[..]);
-    let y = plan.forward(x, w, bias).unwrap_or_else(|error| panic!("{}, {}: {error}", plan.describe(), x.shape()));
-    for (index, &value) in y.as_slice().iter().enumerate() {
-        let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), bias, index);
-        assert_eq!(f64::from(value), expected, "{}, {}: element {index}", plan.describe(), x.shape());
-    }
-}
-
-/// Checks each way to compute some layers. Returns what they are.
-fn check_all<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>) -> String {
-    let mut descriptions = String::new();
-    for (layer, input) in layers {
-        let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-        for plan in EmulatedPlan::ways(&layer, input, options()).unwrap() {
-            check(&plan, &x, &w, true);
-            descriptions += &plan.describe();
-        }
-    }
-    descriptions
-}
-
 #[test]
 fn signals() {
-    let descriptions = check_all(flat_layers::signals());
+    let descriptions = check_all(options(), flat_layers::signals());
     assert!(descriptions.contains("flat_256x1") && descriptions.contains("channels divided"));
     assert!(descriptions.contains("2 joined along x"));
 }
 
 #[test]
 fn pictures() {
-    let descriptions = check_all(flat_layers::pictures());
+    let descriptions = check_all(options(), flat_layers::pictures());
     for words in [
         " rows and 1 joined",
         "1 rows and 2 joined",
@@ -70,7 +40,7 @@ fn pictures() {
 
 #[test]
 fn volumes() {
-    let descriptions = check_all(flat_layers::volumes());
+    let descriptions = check_all(options(), flat_layers::volumes());
     assert!(descriptions.contains("along axis 0") && descriptions.contains("along axis 1"));
 }
 
@@ -88,7 +58,7 @@ fn threads_may_come_in_any_order() {
 fn each_sample_has_a_scale_of_its_own() {
     let (layer, input) = flat_layers::volumes().swap_remove(2);
     let (mut x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-    flat_layers::scale_samples(&mut x);
+    scaled_samples::scale_samples(&mut x);
     check(&EmulatedPlan::new(&layer, input, options()).unwrap(), &x, &w, false);
 }
 
@@ -128,7 +98,7 @@ fn rows_that_are_far_apart_are_not_listed() {
         // Larger ones are planned only: most of what is packed are zeros, gigabytes of them.
         assert!(EmulatedPlan::ways(&layer, input, options()).is_ok_and(|ways| !ways.is_empty()), "{dilation}");
         if dilation == 1 << 10 {
-            check_all(vec![(layer, input)]);
+            check_all(options(), vec![(layer, input)]);
         }
     }
 }

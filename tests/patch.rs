@@ -1,53 +1,23 @@
-//! The patch kernels on the emulator, with each layout that there is. Small integers are exact in TF32,
-//! so the results have to be, too.
+//! The patch kernels on the emulator, with each layout that there is.
 #![cfg(feature = "emulator")]
 
 mod patch_layers;
+mod scaled_samples;
+mod ways;
 
 use conv_transpose::{
-    ConvTranspose, ConvTransposeBuilder, Error, Precision, Shape, Tensor,
+    ConvTranspose, ConvTransposeBuilder, Error, Precision, Shape,
     cuda::{Algorithm, CudaError, EmulatedPlan, Options, Unsupported},
-    oracle,
 };
+use ways::{check, check_all, integers};
 
 fn options() -> Options {
     Options::default().algorithm(Algorithm::Patch).precision(Precision::Tf32)
 }
 
-fn integers<const D: usize>(shape: Shape<D>, seed: u64) -> Tensor<f32, D> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
-    tensor.as_mut_slice().fill_with(|| rng.i32(-4..=4) as f32);
-    tensor
-}
-
-/// Checks what a plan computes, with a bias unless the values are not around one.
-fn check<const D: usize>(plan: &EmulatedPlan<D>, x: &Tensor<f32, D>, w: &Tensor<f32, D>, has_bias: bool) {
-    let bias: Vec<f32> = (0..plan.problem().out_channels()).map(|channel| channel as f32).collect();
-    let bias = has_bias.then_some(&bias[..]);
-    let y = plan.forward(x, w, bias).unwrap_or_else(|error| panic!("{}, {}: {error}", plan.describe(), x.shape()));
-    for (index, &value) in y.as_slice().iter().enumerate() {
-        let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), bias, index);
-        assert_eq!(f64::from(value), expected, "{}, {}: element {index}", plan.describe(), x.shape());
-    }
-}
-
-/// Checks each way to compute some layers. Returns what they are.
-fn check_all<const D: usize>(layers: Vec<(ConvTranspose<D>, Shape<D>)>) -> String {
-    let mut descriptions = String::new();
-    for (layer, input) in layers {
-        let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-        for plan in EmulatedPlan::ways(&layer, input, options()).unwrap() {
-            check(&plan, &x, &w, true);
-            descriptions += &plan.describe();
-        }
-    }
-    descriptions
-}
-
 #[test]
 fn signals() {
-    let descriptions = check_all(patch_layers::signals());
+    let descriptions = check_all(options(), patch_layers::signals());
     for words in ["patch_64", "patch_128", "256 rows and 128", "128 rows and 256", "64 rows and 256", "weights kept"] {
         assert!(descriptions.contains(words), "{words}");
     }
@@ -55,12 +25,12 @@ fn signals() {
 
 #[test]
 fn pictures() {
-    check_all(patch_layers::pictures());
+    check_all(options(), patch_layers::pictures());
 }
 
 #[test]
 fn volumes() {
-    check_all(patch_layers::volumes());
+    check_all(options(), patch_layers::volumes());
 }
 
 #[test]
@@ -78,7 +48,7 @@ fn threads_may_come_in_any_order() {
 fn tiles_have_a_scale_of_their_own() {
     for (layer, input) in patch_layers::tiles_of_samples() {
         let (mut x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-        patch_layers::scale_samples(&mut x);
+        scaled_samples::scale_samples(&mut x);
         for plan in EmulatedPlan::ways(&layer, input, options()).unwrap() {
             check(&plan, &x, &w, false);
         }

@@ -28,6 +28,9 @@ mod fill_bias;
 pub mod flat;
 mod gather;
 mod index;
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+#[cfg_attr(not(any(gpu, feature = "emulator")), allow(dead_code, reason = "the kernels that have them are left out"))]
+mod jobs;
 #[cfg_attr(
     not(any(gpu, feature = "emulator")),
     allow(

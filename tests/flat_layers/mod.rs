@@ -1,7 +1,7 @@
 //! Layers of stride 1, for the flat kernels: sizes around the edges of tiles, rows and slices, channels that fill
 //! nothing, and geometries whose input begins before, at and behind the output.
 
-use conv_transpose::{ConvTranspose, Shape, Tensor};
+use conv_transpose::{ConvTranspose, Shape};
 
 /// Signals around the edges of tiles of 128 positions.
 pub fn signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
@@ -43,14 +43,4 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
         volume([18, 16], [3, 5, 7], [1, 1, 1], 2, [4, 6, 9]),
         volume([16, 40], [2, 3, 3], [0, 0, 0], 3, [3, 4, 5]),
     ]
-}
-
-/// Multiplies each sample by a power of two: of values around one, far smaller ones, far larger ones, and so on.
-/// Nothing becomes less exact.
-pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
-    let sample = tensor.as_slice().len() / tensor.shape().batch.unwrap_or(1);
-    for (number, values) in tensor.as_mut_slice().chunks_mut(sample).enumerate() {
-        let power = [1.0, f32::powi(2.0, -30), f32::powi(2.0, 40)][number % 3];
-        values.iter_mut().for_each(|value| *value *= power);
-    }
 }

@@ -1,7 +1,7 @@
 //! Layers whose kernel is as large as their stride, for the patch kernels: sizes around the edges of tiles, channels
 //! that fill nothing, several samples in a tile, and groups.
 
-use conv_transpose::{ConvTranspose, Shape, Tensor};
+use conv_transpose::{ConvTranspose, Shape};
 
 /// Signals around the edges of tiles of 128 and 256 positions.
 pub fn signals() -> Vec<(ConvTranspose<1>, Shape<1>)> {
@@ -47,14 +47,4 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
 pub fn tiles_of_samples() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     let layer = |channels| ConvTranspose::<2>::builder(channels, 8, [2, 2]).stride([2, 2]).build().unwrap();
     vec![(layer(20), Shape::batched(6, 20, [16, 16])), (layer(4), Shape::batched(140, 4, [16, 16]))]
-}
-
-/// Multiplies each sample by a power of two: of values around one, far smaller ones, far larger ones, and so on.
-/// Nothing becomes less exact.
-pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
-    let sample = tensor.as_slice().len() / tensor.shape().batch.unwrap_or(1);
-    for (number, values) in tensor.as_mut_slice().chunks_mut(sample).enumerate() {
-        let power = [1.0, f32::powi(2.0, -30), f32::powi(2.0, 40)][number % 3];
-        values.iter_mut().for_each(|value| *value *= power);
-    }
 }

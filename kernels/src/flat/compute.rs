@@ -4,11 +4,12 @@
 use cuda_std::{mem, shared::dynamic_shared_mem, warp};
 
 use super::{
-    CHANNELS, Flat, Jobs, Operands, Part, Team, part,
+    CHANNELS, Flat, Job, Operands, Part, Team, part,
     store::{Sum, Target},
     table,
 };
 use crate::{
+    jobs::Jobs,
     tile::{Accumulators, Exponent, Positions, Ring, Weights, in_turn, of_weight},
     unrolled::unrolled,
 };
@@ -32,7 +33,7 @@ pub(super) unsafe fn consume<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, 
         let in_turn = t.jobs > t.blocks;
         let mut is_first_job = true;
         let mut jobs = Jobs::all();
-        while let Some(job) = jobs.next(t) {
+        while let Some(job) = Job::next(t, &mut jobs) {
             for block in 0..t.channel_blocks {
                 for number in 0..t.parts {
                     ring.await_full();

@@ -38,6 +38,7 @@ use cuda_std::{
 
 use crate::{
     index::Index,
+    jobs::Jobs,
     tile::{CONTROL_BYTES, Ring, TEAM_THREADS, TEAMS, give_registers, take_registers},
 };
 
@@ -174,6 +175,12 @@ struct Job {
 }
 
 impl Job {
+    /// The next one of the block's.
+    #[cfg_attr(gpu, inline(always))]
+    fn next(t: &Flat, jobs: &mut Jobs) -> Option<Self> {
+        jobs.next(t.jobs, t.blocks).map(|number| Self::new(t, number))
+    }
+
     /// The job of that number. Tiles of channels come first: they read the same input.
     #[cfg_attr(gpu, inline(always))]
     fn new(t: &Flat, number: u32) -> Self {
@@ -223,25 +230,6 @@ impl Team {
     #[cfg_attr(gpu, inline(always))]
     fn places(&self) -> SharedPtr<[u32; 2]> {
         dynamic_shared_mem::<u8>().add(PLACES_START + self.number * PLACES_BYTES).cast()
-    }
-}
-
-/// The jobs of this block, of which the next one has that number.
-struct Jobs(u32);
-
-impl Jobs {
-    /// All of them.
-    #[cfg_attr(gpu, inline(always))]
-    fn all() -> Self {
-        Self(thread::block_idx_x())
-    }
-
-    /// The next job.
-    #[cfg_attr(gpu, inline(always))]
-    fn next(&mut self, t: &Flat) -> Option<Job> {
-        let number = self.0;
-        self.0 += t.blocks;
-        if number < t.jobs { Some(Job::new(t, number)) } else { None }
     }
 }
 

@@ -8,8 +8,11 @@ use cuda_std::{
     warp,
 };
 
-use super::{CHANNELS, Flat, Job, Jobs, Operands, Part, Stretch, part, rows, table};
-use crate::tile::{Ring, WEIGHT_HEADER};
+use super::{CHANNELS, Flat, Job, Operands, Part, Stretch, part, rows, table};
+use crate::{
+    jobs::Jobs,
+    tile::{Ring, WEIGHT_HEADER},
+};
 
 /// Bytes of eight channels of a position.
 const HALF_BYTES: u32 = CHANNELS / 2 * 2;
@@ -22,7 +25,7 @@ const HALF_BYTES: u32 = CHANNELS / 2 * 2;
 pub(super) unsafe fn produce(t: &Flat, operands: &Operands) {
     let mut ring = Ring::new(t.ring);
     let mut jobs = Jobs::all();
-    while let Some(job) = jobs.next(t) {
+    while let Some(job) = Job::next(t, &mut jobs) {
         for block in 0..t.channel_blocks {
             for number in 0..t.parts {
                 // SAFETY: the caller's promise. A stage is filled when the teams have left it.

@@ -13,12 +13,9 @@ use cuda_std::{
 use super::{Flat, Job, LINE, Operands, STAGED_CHANNEL, Team, WARP_OUTPUT_BYTES, team_positions};
 use crate::{
     index::Index,
-    tile::{Product, SECTOR_WORDS, TEAM_THREADS},
+    tile::{Product, SECTOR_WORDS, TEAM_THREADS, sync_team},
     unrolled::unrolled,
 };
-
-/// The first of the named barriers of the teams.
-const STORE: u32 = 1;
 
 /// Words of a line that a lane has: one more where lines do not begin with sectors.
 const LANE_WORDS: usize = LINE as usize / 32 + 1;
@@ -314,14 +311,4 @@ unsafe fn stage<
 #[cfg_attr(gpu, inline(always))]
 fn staged() -> SharedPtr<f32> {
     dynamic_shared_mem::<u8>().add(super::OUTPUT_START + thread::thread_idx_x() / 32 * WARP_OUTPUT_BYTES).cast()
-}
-
-/// Waits for the team.
-///
-/// # Safety
-/// All its threads come here together.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn sync_team() {
-    // SAFETY: the caller's promise.
-    unsafe { thread::sync_named(STORE + thread::thread_idx_x() / TEAM_THREADS, TEAM_THREADS) };
 }

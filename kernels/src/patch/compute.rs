@@ -5,11 +5,12 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::tensor_core;
 
 use super::{
-    EIGHT_BYTES, Jobs, Operands, Patch, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGES_START, Team,
+    EIGHT_BYTES, Job, Operands, Patch, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGES_START, Team,
     store::{Sum, Target},
     verdict, weight_slot,
 };
 use crate::{
+    jobs::Jobs,
     tile::{Accumulators, Positions, Ring, Weights, in_turn, of_weight},
     unrolled::unrolled,
 };
@@ -36,7 +37,7 @@ pub(super) unsafe fn consume<const SLOTS: usize>(t: &Patch, operands: &Operands)
         let in_turn = t.jobs > t.blocks;
         let mut is_first_job = true;
         let mut jobs = Jobs::all();
-        while let Some(job) = jobs.next(t) {
+        while let Some(job) = Job::next(t, &mut jobs) {
             let exponent = loop {
                 accumulators.empty();
                 for chunk in 0..t.chunks {

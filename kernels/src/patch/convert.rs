@@ -14,12 +14,13 @@ use cuda_std::{
 };
 
 use super::{
-    CHANNELS, CONVERTERS, EIGHT_BYTES, Job, Jobs, Operands, Patch, SLOT_POSITIONS, stage,
+    CHANNELS, CONVERTERS, EIGHT_BYTES, Job, Operands, Patch, SLOT_POSITIONS, stage,
     verdict::{self, Judge},
     weight_slot,
 };
 use crate::{
     index::Index,
+    jobs::Jobs,
     tile::{Exponent, Ring, WEIGHT_HEADER, finite, power_of_two},
     unrolled::unrolled,
 };
@@ -61,8 +62,8 @@ unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
     let mut ring = Ring::new(t.ring);
     let mut judge = Judge::new();
     let mut jobs = Jobs::all();
-    let Some(mut job) = jobs.next(t) else { return };
-    let mut upcoming = jobs.next(t);
+    let Some(mut job) = Job::next(t, &mut jobs) else { return };
+    let mut upcoming = Job::next(t, &mut jobs);
     let mut source = Source::new(t, operands, &job);
     let mut lines = Lines::new(t, operands, &job, upcoming.as_ref());
     let is_first_thread = hint::opaque(u32::from(thread::thread_idx_x().is_multiple_of(CONVERTERS))) != 0;
@@ -88,7 +89,7 @@ unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
                     (None, _) => source = Source::new(t, operands, &job),
                     (_, Some(next)) => {
                         job = next;
-                        upcoming = jobs.next(t);
+                        upcoming = Job::next(t, &mut jobs);
                         source = Source::new(t, operands, &job);
                         lines = Lines::new(t, operands, &job, upcoming.as_ref());
                     }

@@ -28,10 +28,15 @@ mod verdict;
 
 pub use parameters::Patch;
 
-use cuda_std::{hint, kernel, shared::SharedPtr, shared::dynamic_shared_mem, thread};
+use cuda_std::{
+    hint, kernel,
+    shared::{SharedPtr, dynamic_shared_mem},
+    thread,
+};
 
 use crate::{
     index::Index,
+    jobs::Jobs,
     tile::{CONTROL_BYTES, Ring, TEAM_THREADS, TEAMS},
 };
 
@@ -143,31 +148,18 @@ struct Job {
 }
 
 impl Job {
+    /// The next one of the block's.
+    #[cfg_attr(gpu, inline(always))]
+    fn next(t: &Patch, jobs: &mut Jobs) -> Option<Self> {
+        jobs.next(t.jobs, t.blocks).map(|number| Self::new(t, number))
+    }
+
     /// The job of that number. Those with the same positions come one after the other.
     #[cfg_attr(gpu, inline(always))]
     fn new(t: &Patch, number: u32) -> Self {
         let (tile, weight_tile) = number.divide(t.weight_tiles);
         let (group, channel_tile) = weight_tile.divide(t.channel_tiles);
         Self { weight_tile, group, channel_tile, first: tile.wrapping_mul(t.tile_positions) }
-    }
-}
-
-/// The jobs of this block, of which the next one has that number.
-struct Jobs(u32);
-
-impl Jobs {
-    /// All of them.
-    #[cfg_attr(gpu, inline(always))]
-    fn all() -> Self {
-        Self(thread::block_idx_x())
-    }
-
-    /// The next job.
-    #[cfg_attr(gpu, inline(always))]
-    fn next(&mut self, t: &Patch) -> Option<Job> {
-        let number = self.0;
-        self.0 += t.blocks;
-        if number < t.jobs { Some(Job::new(t, number)) } else { None }
     }
 }
 

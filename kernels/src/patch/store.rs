@@ -6,12 +6,9 @@ use cuda_std::{math, mem, thread, warp};
 use super::{Job, Operands, PLACES, Patch, SLOT_ROWS, Team, compute::BLOCKS};
 use crate::{
     index::Index,
-    tile::{Product, TEAM_THREADS},
+    tile::{Product, TEAM_THREADS, sync_team},
     unrolled::unrolled,
 };
-
-/// The first of the named barriers of the teams.
-const STORE: u32 = 1;
 
 /// The place of positions that do not exist.
 const NOWHERE: u32 = u32::MAX;
@@ -190,14 +187,4 @@ impl Sum {
         let [most, rest] = self.scales;
         math::fma(product * most, rest, bias)
     }
-}
-
-/// Waits for the team.
-///
-/// # Safety
-/// All its threads come here together.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn sync_team() {
-    // SAFETY: the caller's promise.
-    unsafe { thread::sync_named(STORE + thread::thread_idx_x() / TEAM_THREADS, TEAM_THREADS) };
 }

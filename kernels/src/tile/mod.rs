@@ -84,6 +84,7 @@ pub(crate) use {
     multiply::{Positions, Product},
     pack_input::Share,
     scale::of_weight,
+    store::sync_team,
 };
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.

@@ -105,7 +105,7 @@ impl Target<'_> {
             if has_biases && has_lines {
                 return;
             }
-            self.sync_team();
+            sync_team();
             if !has_biases {
                 self.load_biases();
             }
@@ -115,7 +115,7 @@ impl Target<'_> {
             if is_first_job && hint::opaque(self.t.line_gaps) != 0 {
                 self.clear_gaps();
             }
-            self.sync_team();
+            sync_team();
         }
     }
 
@@ -382,17 +382,6 @@ impl Target<'_> {
         thread / 32 * 16 + thread % 32 / 4 * 2
     }
 
-    /// Waits for all threads of the team.
-    ///
-    /// # Safety
-    /// They all come here.
-    #[cfg_attr(gpu, inline(always))]
-    unsafe fn sync_team(&self) {
-        let team = thread::thread_idx_x() / TEAM_THREADS;
-        // SAFETY: the whole team comes here.
-        unsafe { thread::sync_named(STORE + team, TEAM_THREADS) };
-    }
-
     /// The number of the table that the pass's lines are in.
     #[cfg_attr(gpu, inline(always))]
     fn table(&self) -> u32 {
@@ -439,4 +428,14 @@ impl Target<'_> {
     fn all_biases(&self, team: u32) -> SharedPtr<f32> {
         dynamic_shared_mem::<f32>().add(self.t.bias_start / 4 + team * self.t.bias_words)
     }
+}
+
+/// Waits for all threads of this thread's team.
+///
+/// # Safety
+/// They all come here.
+#[cfg_attr(gpu, inline(always))]
+pub(crate) unsafe fn sync_team() {
+    // SAFETY: the caller's promise.
+    unsafe { thread::sync_named(STORE + thread::thread_idx_x() / TEAM_THREADS, TEAM_THREADS) };
 }

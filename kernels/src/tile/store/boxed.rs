@@ -17,6 +17,7 @@ use cuda_std::{
 use super::{
     Line, Target,
     held::{pairs, quads, quads_of_halves},
+    sync_team,
 };
 use crate::{
     index::Index,
@@ -46,7 +47,7 @@ impl Target<'_> {
             if thread < STARTERS {
                 async_copy::await_bulk_reads::<0>();
             }
-            self.sync_team();
+            sync_team();
             // One line of each row after the other: it is the same for all columns of some phases.
             for line in 0..hint::opaque(t.row_lines) {
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -65,7 +66,7 @@ impl Target<'_> {
                 });
             }
             tensor_core::fence_async_proxy();
-            self.sync_team();
+            sync_team();
             if thread < STARTERS {
                 self.start_copies(thread);
             }

@@ -11,6 +11,7 @@ use cuda_std::{
 use super::{
     Line, Target,
     held::{pairs, quads, quads_of_halves},
+    sync_team,
 };
 use crate::{
     index::Index,
@@ -41,7 +42,7 @@ impl Target<'_> {
                 let passing = self.passing(SLOTS as u32 * 2);
                 if passes_on {
                     // What was passed on last has been taken.
-                    self.sync_team();
+                    sync_team();
                 }
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                     const NEXT: usize = BLOCK + 1;

@@ -14,6 +14,7 @@ use cuda_std::{
 use super::{
     Target,
     direct::{Channels, Pieces},
+    sync_team,
 };
 use crate::{
     tile::{TEAM_ROWS, WARP_ROWS},
@@ -88,7 +89,7 @@ impl Target<'_> {
                     }
                 });
             });
-            self.sync_team();
+            sync_team();
             // Places are found again, not kept in registers meanwhile.
             let pieces = &pieces.again();
             let to_other = passing.warps * (pairs * PASSING_LANES * 8) as i32;

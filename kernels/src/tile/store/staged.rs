@@ -12,7 +12,7 @@ use cuda_std::{
     shared::{SharedPtr, dynamic_shared_mem},
 };
 
-use super::{Line, SECTOR_WORDS, Target};
+use super::{Line, SECTOR_WORDS, Target, sync_team};
 use crate::{
     index::Index,
     tile::{
@@ -56,7 +56,7 @@ impl Target<'_> {
                 if has_product && hint::opaque(t.line_gaps) != 0 && !self.bias.is_null() {
                     self.stage_gaps(channels, |number| self.biases(Self::team().0).add(channel + number).load());
                 }
-                self.sync_team();
+                sync_team();
                 // The host knows the alignment of the lines to each other, not that of the output.
                 if is_specialised()
                     && t.line_words_at_once == Tiling::TWO_FOURS
@@ -68,7 +68,7 @@ impl Target<'_> {
                 } else {
                     self.store_channels::<f32, false>(channel, channels);
                 }
-                self.sync_team();
+                sync_team();
             }
         }
     }

@@ -25,10 +25,11 @@ const AS_TILES: f64 = 1.3;
 
 /// Cycles from the launch to the end.
 pub(super) fn cycles(task: &Task, layout: &Layout) -> f64 {
-    let problem = &task.problem;
-    let weights = if layout.keeps_weights { 0 } else { layout.chunk_bytes() };
-    let stage = STAGE.max(f64::from(layout.chunk_input_bytes() + weights) / FETCHED_BYTES);
-    let stored = f64::from(layout.rows() * layout.tile_positions() * 4) / STORED_BYTES;
+    let (problem, tile) = (&task.problem, &layout.tile);
+    let staged = tile.positions() * tile.chunk_channels() * 4;
+    let weights = if layout.keeps_weights { 0 } else { tile.chunk_bytes() };
+    let stage = STAGE.max(f64::from(staged + weights) / FETCHED_BYTES);
+    let stored = f64::from(tile.rows() * tile.positions() * 4) / STORED_BYTES;
     let rounds = layout.jobs.div_ceil(layout.blocks.max(1));
     let computing = f64::from(rounds) * (f64::from(layout.chunks) * stage + stored);
     let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);

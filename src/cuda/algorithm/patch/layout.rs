@@ -13,16 +13,56 @@ use crate::Problem;
 /// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
 const LEAST_RING: u32 = 3;
 
-/// A way to divide positions and rows into tiles that fits the device.
+/// What a block computes at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    pub(super) variant: &'static Variant,
+    /// Whether teams divide its positions, and not its rows.
+    divides_positions: bool,
+}
+
+impl Tile {
+    pub(super) fn positions(&self) -> u32 {
+        SLOT_POSITIONS * if self.divides_positions { TEAMS } else { 1 }
+    }
+
+    pub(super) fn rows(&self) -> u32 {
+        SLOT_ROWS * self.variant.slots * if self.divides_positions { 1 } else { TEAMS }
+    }
+
+    /// Bytes of eight input channels.
+    pub(super) fn block_bytes(&self) -> u32 {
+        self.positions() / 8 * EIGHT_BYTES
+    }
+
+    /// Blocks of eight input channels that are staged together: a chunk.
+    pub(super) fn chunk_blocks(&self) -> u32 {
+        STAGED / CHANNELS / self.positions()
+    }
+
+    /// Input channels of a chunk.
+    pub(super) fn chunk_channels(&self) -> u32 {
+        self.chunk_blocks() * CHANNELS
+    }
+
+    /// Bytes of the weights of 16 input channels.
+    pub(super) fn slab_bytes(&self) -> u32 {
+        self.rows() * SLAB_CHANNELS * 2
+    }
+
+    /// Bytes of the weights of a chunk.
+    pub(super) fn chunk_bytes(&self) -> u32 {
+        self.chunk_blocks() / 2 * self.slab_bytes()
+    }
+}
+
+/// A way to divide a layer into tiles that fits the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    pub(super) variant: &'static Variant,
-    /// Whether teams divide the positions of a tile, and not its rows.
-    pub(super) divides_positions: bool,
+    pub(super) tile: Tile,
     /// Whether all weights of a tile stay in shared memory.
     pub(super) keeps_weights: bool,
-    /// Blocks of eight input channels that are staged together, and chunks of as many.
-    pub(super) chunk_blocks: u32,
+    /// Chunks of input channels.
     pub(super) chunks: u32,
     /// Output channels of a tile, tiles of those of a group, and of all groups.
     pub(super) tile_channels: u32,
@@ -40,94 +80,57 @@ pub(super) struct Layout {
 impl Layout {
     /// All that fit.
     pub(super) fn all(task: &Task) -> Vec<Self> {
-        let mut layouts = Vec::new();
-        for variant in patch::VARIANTS {
-            for divides_positions in [false, true] {
-                for keeps_weights in [false, true] {
-                    layouts.extend(Self::new(task, variant, divides_positions, keeps_weights));
-                }
-            }
-        }
-        layouts
+        let both = [false, true];
+        let tiles = patch::VARIANTS
+            .iter()
+            .flat_map(|variant| both.map(|divides_positions| Tile { variant, divides_positions }));
+        tiles.flat_map(|tile| both.map(|keeps_weights| Self::new(task, tile, keeps_weights))).flatten().collect()
     }
 
-    fn new(task: &Task, variant: &'static Variant, divides_positions: bool, keeps_weights: bool) -> Option<Self> {
+    fn new(task: &Task, tile: Tile, keeps_weights: bool) -> Option<Self> {
         let problem = &task.problem;
-        let mut layout = Self {
-            variant,
-            divides_positions,
-            keeps_weights,
-            chunk_blocks: 0,
-            chunks: 0,
-            tile_channels: 0,
-            channel_tiles: 0,
-            weight_tiles: 0,
-            positions: (problem.batch() * input_plane(problem)) as u32,
-            jobs: 0,
-            blocks: 0,
-            ring: 0,
-        };
-        layout.chunk_blocks = STAGED / CHANNELS / layout.tile_positions();
-        layout.chunks = (problem.in_channels_per_group() as u32).div_ceil(layout.chunk_blocks * CHANNELS);
-        layout.tile_channels = layout.rows() / elements(problem) / 8 * 8;
-        if layout.tile_channels == 0 {
-            return None;
-        }
-        layout.channel_tiles = (problem.out_channels_per_group() as u32).div_ceil(layout.tile_channels);
-        let weight_tiles = problem.groups() as u64 * u64::from(layout.channel_tiles);
-        let jobs = u64::from(layout.positions.div_ceil(layout.tile_positions())) * weight_tiles;
-        let words = weight_tiles * u64::from(layout.chunks) * u64::from(layout.chunk_bytes()) / 4;
-        let last_position = u64::from(layout.positions) + u64::from(layout.tile_positions());
+        let chunks = (problem.in_channels_per_group() as u32).div_ceil(tile.chunk_channels());
+        let tile_channels = Some(tile.rows() / elements(problem) / 8 * 8).filter(|&channels| channels > 0)?;
+        let channel_tiles = (problem.out_channels_per_group() as u32).div_ceil(tile_channels);
+        let weight_tiles = problem.groups() as u64 * u64::from(channel_tiles);
+        let positions = (problem.batch() * input_plane(problem)) as u32;
+        let jobs = u64::from(positions.div_ceil(tile.positions())) * weight_tiles;
+        let words = weight_tiles * u64::from(chunks) * u64::from(tile.chunk_bytes()) / 4;
+        let last_position = u64::from(positions) + u64::from(tile.positions());
         if [jobs, words, last_position].into_iter().any(|count| count >= 1 << 31) {
             return None;
         }
-        (layout.weight_tiles, layout.jobs) = (weight_tiles as u32, jobs as u32);
-        layout.blocks = layout.jobs.min(task.target.multiprocessors);
-        if keeps_weights {
-            layout.blocks -= layout.blocks % layout.weight_tiles;
-        }
-        let available = task.target.shared_bytes.checked_sub(STAGES_START)?;
-        let kept = if keeps_weights { layout.chunks.checked_mul(layout.chunk_bytes())? } else { 0 };
-        let stage = STAGE_BYTES + if keeps_weights { 0 } else { layout.chunk_bytes() };
-        layout.ring = (available.checked_sub(kept)? / stage).min(MOST_RING_SLOTS);
-        let has_blocks = layout.blocks > 0 || layout.jobs == 0;
-        (has_blocks && layout.ring >= LEAST_RING).then_some(layout)
-    }
-
-    /// Positions of a tile.
-    pub(super) fn tile_positions(&self) -> u32 {
-        SLOT_POSITIONS * if self.divides_positions { TEAMS } else { 1 }
-    }
-
-    /// Rows of a tile.
-    pub(super) fn rows(&self) -> u32 {
-        SLOT_ROWS * self.variant.slots * if self.divides_positions { 1 } else { TEAMS }
+        let (weight_tiles, jobs) = (weight_tiles as u32, jobs as u32);
+        let most_blocks = jobs.min(task.target.multiprocessors);
+        let blocks = if keeps_weights { most_blocks - most_blocks % weight_tiles } else { most_blocks };
+        let kept = if keeps_weights { chunks.checked_mul(tile.chunk_bytes())? } else { 0 };
+        let stage = STAGE_BYTES + if keeps_weights { 0 } else { tile.chunk_bytes() };
+        let available = task.target.shared_bytes.checked_sub(STAGES_START)?.checked_sub(kept)?;
+        let ring = (available / stage).min(MOST_RING_SLOTS);
+        let layout = Self {
+            tile,
+            keeps_weights,
+            chunks,
+            tile_channels,
+            channel_tiles,
+            weight_tiles,
+            positions,
+            jobs,
+            blocks,
+            ring,
+        };
+        ((blocks > 0 || jobs == 0) && ring >= LEAST_RING).then_some(layout)
     }
 
     /// Whether there is nothing beyond the last position and the last input channel in any tile and chunk.
     pub(super) fn has_all(&self, problem: &Problem<3>) -> bool {
         let channels = problem.in_channels_per_group() as u32;
-        self.positions.is_multiple_of(self.tile_positions()) && channels.is_multiple_of(self.chunk_blocks * CHANNELS)
+        self.positions.is_multiple_of(self.tile.positions()) && channels.is_multiple_of(self.tile.chunk_channels())
     }
 
-    /// Bytes of eight input channels of a staged tile.
-    pub(super) fn block_bytes(&self) -> u32 {
-        self.tile_positions() / 8 * EIGHT_BYTES
-    }
-
-    /// Bytes of the input that is staged together.
-    pub(super) fn chunk_input_bytes(&self) -> u32 {
-        self.tile_positions() * self.chunk_blocks * CHANNELS * 4
-    }
-
-    /// Bytes of the weights of 16 input channels.
-    pub(super) fn slab_bytes(&self) -> u32 {
-        self.rows() * SLAB_CHANNELS * 2
-    }
-
-    /// Bytes of the weights of a chunk.
-    pub(super) fn chunk_bytes(&self) -> u32 {
-        self.chunk_blocks / 2 * self.slab_bytes()
+    /// Slabs of the packed weight that a tile of it has, of 16 input channels each.
+    pub(super) fn slabs(&self) -> u32 {
+        self.chunks * self.tile.chunk_blocks() / 2
     }
 
     /// Where the weights begin in shared memory.
@@ -138,14 +141,15 @@ impl Layout {
     /// The shared memory of a block.
     pub(super) fn shared_bytes(&self) -> u32 {
         let chunks = if self.keeps_weights { self.chunks } else { self.ring };
-        self.weights_start() + chunks * self.chunk_bytes()
+        self.weights_start() + chunks * self.tile.chunk_bytes()
     }
 }
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let channels = self.chunk_blocks * CHANNELS;
-        write!(f, "on {} rows and {} positions, {channels} channels at a time, ", self.rows(), self.tile_positions())?;
+        let Self { tile, .. } = self;
+        let (rows, positions, channels) = (tile.rows(), tile.positions(), tile.chunk_channels());
+        write!(f, "on {rows} rows and {positions} positions, {channels} channels at a time, ")?;
         if self.keeps_weights {
             f.write_str("weights kept, ")?;
         }

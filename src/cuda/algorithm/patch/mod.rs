@@ -76,7 +76,7 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
 /// Whether each input position makes a patch of its own along an axis, and nothing else is in the output.
 fn makes_patches(axis: &Axis) -> bool {
     let is_dense = axis.kernel == 1 || axis.dilation == 1;
-    let has_all = axis.pad_begin == 0 && axis.output == axis.input * axis.stride;
+    let has_all = axis.pad_begin == 0 && axis.input.checked_mul(axis.stride) == Some(axis.output);
     axis.kernel == axis.stride && axis.stride.is_power_of_two() && is_dense && has_all
 }
 
@@ -116,7 +116,7 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
         blocks: [layout.blocks, 1],
         threads: patch::THREADS,
         shared_bytes: layout.shared_bytes(),
-        ..Launch::per_element(layout.variant.kernel, 0, arguments)
+        ..Launch::per_element(layout.tile.variant.kernel, 0, arguments)
     };
     Recipe {
         tables: vec![Table::new(&slabs)],
@@ -136,11 +136,10 @@ fn elements(problem: &Problem<3>) -> u32 {
 
 /// How the weight is packed: the elements of a patch share the columns as phases do.
 fn packing(problem: &Problem<3>, layout: &Layout) -> Packing {
-    let slabs_of_tile = layout.chunks * layout.chunk_blocks / 2;
-    let slab_words = layout.rows() * CHANNELS;
+    let slab_words = layout.tile.rows() * CHANNELS;
     Packing {
         stage_slabs: Divisor::new(1),
-        stages: Divisor::new(slabs_of_tile.into()),
+        stages: Divisor::new(layout.slabs().into()),
         channel_tiles: Divisor::new(layout.channel_tiles.into()),
         slab_words: Divisor::new(slab_words.into()),
         column_phases: Divisor::new(elements(problem).into()),
@@ -151,7 +150,7 @@ fn packing(problem: &Problem<3>, layout: &Layout) -> Packing {
         stage_channels: SLAB_CHANNELS,
         taps: elements(problem),
         tile_channels: layout.tile_channels,
-        words: layout.weight_tiles * slabs_of_tile * slab_words,
+        words: layout.weight_tiles * layout.slabs() * slab_words,
     }
 }
 
@@ -175,15 +174,15 @@ fn parameters(problem: &Problem<3>, layout: &Layout) -> Patch {
         in_channels: problem.in_channels() as u32,
         in_per_group: problem.in_channels_per_group() as u32,
         tile_channels: layout.tile_channels,
-        tile_positions: layout.tile_positions(),
+        tile_positions: layout.tile.positions(),
         chunks: layout.chunks,
-        chunk_blocks: layout.chunk_blocks,
+        chunk_blocks: layout.tile.chunk_blocks(),
         ring: layout.ring,
         keeps_weights: layout.keeps_weights.into(),
         has_all: layout.has_all(problem).into(),
-        block_bytes: layout.block_bytes(),
-        slab_bytes: layout.slab_bytes(),
-        chunk_bytes: layout.chunk_bytes(),
+        block_bytes: layout.tile.block_bytes(),
+        slab_bytes: layout.tile.slab_bytes(),
+        chunk_bytes: layout.tile.chunk_bytes(),
         weights_start: layout.weights_start(),
         jobs: layout.jobs,
         blocks: layout.blocks,

@@ -102,6 +102,11 @@ const ISSUE: f64 = 54.0;
 const BYTES: f64 = 15.8;
 
 impl Target {
+    /// Whether there are kernels for a precision that read both factors from shared memory: `flat` and `patch`.
+    fn shares_both_factors(&self, precision: Precision) -> bool {
+        precision == Precision::Tf32 && self.large_tiles
+    }
+
     /// How many jobs run at the same time if so many blocks, a power of two, are partners in each.
     pub(super) fn most_jobs_of(&self, partners: u32) -> u32 {
         let others = partners.ilog2().checked_sub(1);

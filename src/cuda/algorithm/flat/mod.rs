@@ -51,15 +51,10 @@ const MOST_OTHERS: usize = 7;
 const PACK: &str = "pack_f16";
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !has_kernels(precision, target) {
+    if !target.shares_both_factors(precision) {
         return Vec::new();
     }
     flat::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).chain(packed::PACKERS).collect()
-}
-
-/// Whether there are kernels for a precision on a GPU.
-fn has_kernels(precision: Precision, target: &Target) -> bool {
-    precision == Precision::Tf32 && target.large_tiles
 }
 
 /// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
@@ -89,7 +84,7 @@ fn takes_little_memory(task: &Task) -> bool {
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if !has_kernels(task.precision, &task.target) {
+    if !task.target.shares_both_factors(task.precision) {
         return Err(Unsupported::Tf32OnHopper);
     }
     // One input element with several taps counts as an axis of as large a stride: see `Problem::simplified`.

@@ -44,20 +44,15 @@ const PACK: &str = "pack_f16";
 const SLAB_CHANNELS: u32 = 2 * CHANNELS;
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !has_kernels(precision, target) {
+    if !target.shares_both_factors(precision) {
         return Vec::new();
     }
     patch::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).collect()
 }
 
-/// Whether there are kernels for a precision on a GPU.
-fn has_kernels(precision: Precision, target: &Target) -> bool {
-    precision == Precision::Tf32 && target.large_tiles
-}
-
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if !has_kernels(task.precision, &task.target) {
+    if !task.target.shares_both_factors(task.precision) {
         return Err(Unsupported::Tf32OnHopper);
     }
     let [z, y, x] = problem.axes();

@@ -11,7 +11,6 @@ use super::{
 use crate::{
     jobs::Jobs,
     tile::{Accumulators, Exponent, Positions, Ring, Weights, in_turn, of_weight},
-    unrolled::unrolled,
 };
 
 /// Bytes of eight positions, of eight channels.
@@ -22,13 +21,13 @@ const EIGHT_BYTES: u32 = 8 * CHANNELS / 2 * 2;
 /// # Safety
 /// As the kernels; all threads of the team come here together, once everything is set up.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn consume<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, operands: &Operands) {
+pub(super) unsafe fn consume<const BLOCKS: usize>(t: &Flat, operands: &Operands) {
     let mut ring = Ring::new(t.ring);
     // SAFETY: the caller's promise. A stage is read when it is full, and left when its products are complete.
     unsafe {
         let exponent_of_weight = of_weight(operands.weight, false);
-        let slots = slot_places::<BLOCKS, SLOTS>(t);
-        let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
+        let first = first_position::<BLOCKS>(t);
+        let mut accumulators = Accumulators::<BLOCKS, 1>::new();
         // Where blocks have one job there is nothing to compute meanwhile.
         let in_turn = t.jobs > t.blocks;
         let mut is_first_job = true;
@@ -39,7 +38,7 @@ pub(super) unsafe fn consume<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, 
                     ring.await_full();
                     let is_first = block == 0 && number == 0;
                     let before = if is_first { None } else { Some(ring.before()) };
-                    multiply(t, &mut accumulators, &part(number), ring.slot(), &slots, before);
+                    multiply(t, &mut accumulators, &part(number), ring.slot(), first, before);
                     ring.advance();
                 }
             }
@@ -59,20 +58,17 @@ pub(super) unsafe fn consume<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, 
     }
 }
 
-/// Where the positions of each slot of the team begin, counted from those of the block's first one: in the staged
-/// input.
+/// Where the positions of the team begin in the staged input, counted from those of the first team.
 ///
 /// # Safety
 /// All lanes of the warp come here together.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn slot_places<const BLOCKS: usize, const SLOTS: usize>(t: &Flat) -> [u32; SLOTS] {
-    core::array::from_fn(|slot| {
-        let (row, place) = Team::this(t).slot::<BLOCKS, SLOTS>(t, slot as u32);
-        let place = (row << t.joined) * t.stretch.value() as u32 + place;
-        // So that the compiler sees that it is the same for all lanes.
-        // SAFETY: the caller's promise.
-        unsafe { warp::warp_shuffle_idx(u32::MAX, place, 0) }
-    })
+unsafe fn first_position<const BLOCKS: usize>(t: &Flat) -> u32 {
+    let (row, place) = Team::this(t).positions::<BLOCKS>(t);
+    let place = (row << t.joined) * t.stretch.value() as u32 + place;
+    // So that the compiler sees that it is the same for all lanes.
+    // SAFETY: the caller's promise.
+    unsafe { warp::warp_shuffle_idx(u32::MAX, place, 0) }
 }
 
 /// Starts the products of a part that is staged in that slot of the ring. When those of its first tap are under way,
@@ -81,12 +77,12 @@ unsafe fn slot_places<const BLOCKS: usize, const SLOTS: usize>(t: &Flat) -> [u32
 /// # Safety
 /// The stage is full; all threads of the team come here together.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize>(
+unsafe fn multiply<const BLOCKS: usize>(
     t: &Flat,
-    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    accumulators: &mut Accumulators<BLOCKS, 1>,
     part: &Part,
     ring_slot: u32,
-    slots: &[u32; SLOTS],
+    first: u32,
     mut before: Option<Ring>,
 ) {
     let stage = dynamic_shared_mem::<u8>().add(t.stages_start + ring_slot * t.stage_bytes);
@@ -96,13 +92,11 @@ unsafe fn multiply<const BLOCKS: usize, const SLOTS: usize>(
         let mut slab = Weights::at(stage.add(t.weight_start + Team::this(t).weights_start())).slab(0);
         for number in part.first_run..part.first_run + part.runs {
             let [place, taps, ..] = table().add(t.first_run_row + number).load();
-            let mut positions = input.from(place);
+            let mut positions = input.from(place).add(first);
             for _ in 0..taps {
                 let filled = !accumulators.are_empty();
                 accumulators.begin_batch();
-                unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                    accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(slab, positions.add(slots[SLOT]), filled);
-                });
+                accumulators.add_product_of_weights::<0, EIGHT_BYTES>(slab, positions, filled);
                 accumulators.fill();
                 accumulators.end_batch();
                 if let Some(before) = before.take() {

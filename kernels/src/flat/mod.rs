@@ -14,8 +14,8 @@
 //!
 //! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then
 //! neighbours, *residues*, are joined and share them, with a weight of zero where one has no such tap: two along x,
-//! some along another axis, or both. And slots, the positions of a product, may be those of further residues, which
-//! have most of what is staged in common.
+//! some along another axis, or both. And the positions of the second team may be those of further residues, which have
+//! most of what is staged in common.
 //!
 //! Limits: strides of 1, fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is
 //! fixed.
@@ -70,7 +70,7 @@ const OUTPUT_START: u32 = CONTROL_BYTES.next_multiple_of(16);
 /// Where the teams keep tables of their outputs.
 const PLACES_START: u32 = OUTPUT_START + TEAMS * TEAM_THREADS / 32 * WARP_OUTPUT_BYTES;
 
-/// Positions of the slots of a team, at most.
+/// Positions of a team, at most.
 const MOST_TEAM_POSITIONS: u32 = 256;
 
 /// Bytes of such a table: for each position and residue along x two words.
@@ -85,9 +85,9 @@ pub const fn fixed_bytes(table_rows: u32) -> u32 {
     (TABLE_START + table_rows * 16).next_multiple_of(128)
 }
 
-/// Positions of the slots of a team: so many times eight each.
-const fn team_positions(blocks: usize, slots: usize) -> u32 {
-    let positions = (blocks * 8 * slots) as u32;
+/// Positions of a team: so many times eight.
+const fn team_positions(blocks: usize) -> u32 {
+    let positions = blocks as u32 * 8;
     assert!(positions <= MOST_TEAM_POSITIONS);
     positions
 }
@@ -107,7 +107,7 @@ struct Operands {
 /// # Safety
 /// As the kernels that `flat_kernel` makes.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn flat<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, operands: &Operands) {
+unsafe fn flat<const BLOCKS: usize>(t: &Flat, operands: &Operands) {
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         set_up(t, operands);
@@ -116,7 +116,7 @@ unsafe fn flat<const BLOCKS: usize, const SLOTS: usize>(t: &Flat, operands: &Ope
         cuda_std::grid::await_prerequisites();
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             take_registers();
-            compute::consume::<BLOCKS, SLOTS>(t, operands);
+            compute::consume::<BLOCKS>(t, operands);
         } else {
             give_registers();
             if thread::thread_idx_x() < TEAMS * TEAM_THREADS + 32 {
@@ -205,13 +205,11 @@ impl Team {
         Self { number: thread::thread_idx_x() / TEAM_THREADS, divides_channels: t.divides_channels != 0 }
     }
 
-    /// Of a slot with so many times eight positions the residue, counted in joined ones, and where in the tile it
-    /// begins.
+    /// Of its positions, so many times eight, the residue, counted in joined ones, and where in the tile they begin.
     #[cfg_attr(gpu, inline(always))]
-    fn slot<const BLOCKS: usize, const SLOTS: usize>(&self, t: &Flat, slot: u32) -> (u32, u32) {
-        let number = slot + if self.divides_channels { 0 } else { self.number * SLOTS as u32 };
-        let (positions, slots) = (BLOCKS as u32 * 8, t.slots_along);
-        (number / slots, number % slots * positions)
+    fn positions<const BLOCKS: usize>(&self, t: &Flat) -> (u32, u32) {
+        let number = if self.divides_channels { 0 } else { self.number };
+        if t.divides_residues != 0 { (number, 0) } else { (0, number * team_positions(BLOCKS)) }
     }
 
     /// The first column of the packed weight that is the team's.
@@ -233,9 +231,9 @@ impl Team {
     }
 }
 
-/// Makes the kernel of a number of positions and slots.
+/// Makes the kernel of a number of positions.
 macro_rules! flat_kernel {
-    ($name:ident, $positions:literal, $slots:literal) => {
+    ($name:ident, $positions:literal) => {
         /// Computes a transposed convolution of stride 1 along a flat axis.
         ///
         /// # Safety
@@ -254,19 +252,19 @@ macro_rules! flat_kernel {
         ) {
             let operands = Operands { tables, input, weight, bias, output };
             // SAFETY: the caller's promise.
-            unsafe { super::flat::<{ $positions / 8 }, $slots>(&flat, &operands) }
+            unsafe { super::flat::<{ $positions / 8 }>(&flat, &operands) }
         }
     };
 }
 
 /// Makes the kernels, and the list of them.
 macro_rules! flat_kernels {
-    ($($name:ident: $positions:literal, $slots:literal;)+) => {
+    ($($name:ident: $positions:literal;)+) => {
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod kernels {
             use super::*;
 
-            $(flat_kernel!($name, $positions, $slots);)+
+            $(flat_kernel!($name, $positions);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -274,7 +272,7 @@ macro_rules! flat_kernels {
 
         /// The flat kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), positions: $positions, slots: $slots },)+
+            $(Variant { kernel: stringify!($name), positions: $positions },)+
         ];
     };
 }
@@ -284,18 +282,14 @@ macro_rules! flat_kernels {
 pub struct Variant {
     /// Its name.
     pub kernel: &'static str,
-    /// Positions of a slot.
+    /// Positions of a team.
     pub positions: u32,
-    /// Slots of a team.
-    pub slots: u32,
 }
 
 flat_kernels! {
-    flat_64x4: 64, 4;
-    flat_128x2: 128, 2;
-    flat_160x1: 160, 1;
-    flat_192x1: 192, 1;
-    flat_224x1: 224, 1;
-    flat_240x1: 240, 1;
-    flat_256x1: 256, 1;
+    flat_160: 160;
+    flat_192: 192;
+    flat_224: 224;
+    flat_240: 240;
+    flat_256: 256;
 }

@@ -47,10 +47,11 @@ pub struct Flat {
     pub tile_channels: u32,
     /// Positions of a tile.
     pub tile_positions: u32,
-    /// Slots that lie one behind the other in it, a power of two. Other slots are those of further residues.
-    pub slots_along: u32,
     /// Whether teams divide the channels of a tile, and not its positions.
     pub divides_channels: u32,
+    /// Whether, where they do not, the positions of the second team are the same ones of further residues, and not those
+    /// behind the first team's.
+    pub divides_residues: u32,
     /// Blocks of 16 input channels.
     pub channel_blocks: u32,
     /// Parts of a block of channels, which are staged one after the other.
@@ -155,7 +156,7 @@ pub struct Stretch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Run {
-    /// Where the positions that the first tap multiplies begin in the staged input, for the first slot.
+    /// Where the positions that the first tap multiplies begin in the staged input, for the first team.
     pub place: u32,
     /// Taps: one slab each.
     pub taps: u32,

@@ -66,69 +66,62 @@ impl Target<'_> {
     /// # Safety
     /// As the kernels; all threads of the team come here together, and the product is complete.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn store<const BLOCKS: usize, const SLOTS: usize>(
-        &self,
-        product: &impl Product<BLOCKS, SLOTS>,
-        sum: Sum,
-    ) {
+    pub(super) unsafe fn store<const BLOCKS: usize>(&self, product: &impl Product<BLOCKS, 1>, sum: Sum) {
         // SAFETY: the caller's promise; barriers lie between writing and reading.
         unsafe {
             sync_team();
-            self.find_places::<BLOCKS, SLOTS>();
+            self.find_places::<BLOCKS>();
             sync_team();
             if self.t.residues[2] > 1 {
-                self.store_slots::<BLOCKS, SLOTS, 2, 0>(product, sum);
+                self.store_rows::<BLOCKS, 2, 0>(product, sum);
             } else {
                 unrolled!(HALF in 0..2, at most 2 => {
-                    self.store_slots::<BLOCKS, SLOTS, 1, HALF>(product, sum);
+                    self.store_rows::<BLOCKS, 1, HALF>(product, sum);
                 });
             }
         }
     }
 
-    /// Stores one half of the warp's rows, or both, which are so many residues along x, of all slots.
+    /// Stores one half of the warp's rows, or both, which are so many residues along x.
     ///
     /// # Safety
     /// As [`store`](Self::store), when places have been found.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_slots<const BLOCKS: usize, const SLOTS: usize, const RESIDUES: usize, const HALF: usize>(
+    unsafe fn store_rows<const BLOCKS: usize, const RESIDUES: usize, const HALF: usize>(
         &self,
-        product: &impl Product<BLOCKS, SLOTS>,
+        product: &impl Product<BLOCKS, 1>,
         sum: Sum,
     ) {
         let channels = self.channels(HALF as u32);
         if channels.count == 0 {
             return;
         }
-        unrolled!(SLOT in 0..SLOTS, at most 8 => {
-            unrolled!(PART in 0..lines(BLOCKS, RESIDUES), at most 4 => {
-                // SAFETY: the caller's promise; barriers lie between writing and reading.
-                unsafe {
-                    stage::<BLOCKS, SLOTS, RESIDUES, SLOT, PART, HALF>(product, sum);
-                    warp::sync_warp(u32::MAX);
-                    self.store_lines::<BLOCKS, SLOTS, RESIDUES>(&channels, SLOT as u32, PART as u32);
-                    warp::sync_warp(u32::MAX);
-                }
-            });
+        unrolled!(PART in 0..lines(BLOCKS, RESIDUES), at most 4 => {
+            // SAFETY: the caller's promise; barriers lie between writing and reading.
+            unsafe {
+                stage::<BLOCKS, RESIDUES, PART, HALF>(product, sum);
+                warp::sync_warp(u32::MAX);
+                self.store_lines::<BLOCKS, RESIDUES>(&channels, PART as u32);
+                warp::sync_warp(u32::MAX);
+            }
         });
     }
 
-    /// Finds where the outputs of the team's slots lie in a channel, for the first residue along an outer axis, and how
+    /// Finds where the outputs of the team's positions lie in a channel, for the first residue along an outer axis, and how
     /// many of those there are. Residues along x lie side by side.
     ///
     /// # Safety
     /// As [`store`](Self::store).
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn find_places<const BLOCKS: usize, const SLOTS: usize>(&self) {
+    unsafe fn find_places<const BLOCKS: usize>(&self) {
         let t = self.t;
         let team = Team::this(t);
         let residues = t.residues[2];
         let mut number = thread::thread_idx_x() % TEAM_THREADS;
-        while number < team_positions(BLOCKS, SLOTS) * residues {
+        while number < team_positions(BLOCKS) * residues {
             let (position, residue) = if residues > 1 { (number / 2, number % 2) } else { (number, 0) };
-            let positions = BLOCKS as u32 * 8;
-            let (_, place) = team.slot::<BLOCKS, SLOTS>(t, position / positions);
-            let (rows, x) = (self.job.first + place + position % positions).divide(t.row);
+            let (_, first) = team.positions::<BLOCKS>(t);
+            let (rows, x) = (self.job.first + first + position).divide(t.row);
             let (slice, row) = rows.divide(t.slice);
             let (z, y, x) = (slice * t.residues[0], row * t.residues[1], x * residues + residue);
             let is_output = x < t.output[2] && y < t.output[1] && z < t.output[0];
@@ -155,23 +148,18 @@ impl Target<'_> {
         Channels { first, count, residue }
     }
 
-    /// Stores what is staged of a slot: a line of each channel.
+    /// Stores what is staged: a line of each channel.
     ///
     /// # Safety
     /// As [`store`](Self::store), when it is staged.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_lines<const BLOCKS: usize, const SLOTS: usize, const RESIDUES: usize>(
-        &self,
-        channels: &Channels,
-        slot: u32,
-        part: u32,
-    ) {
+    unsafe fn store_lines<const BLOCKS: usize, const RESIDUES: usize>(&self, channels: &Channels, part: u32) {
         let t = self.t;
         let team = Team::this(t);
-        let (row, _) = team.slot::<BLOCKS, SLOTS>(t, slot);
+        let (row, _) = team.positions::<BLOCKS>(t);
         let residue = (row << t.joined) / RESIDUES as u32 + channels.residue;
-        let words = slot_words(BLOCKS, RESIDUES);
-        let places = team.places().add(slot * words + part * LINE);
+        let words = team_words(BLOCKS, RESIDUES);
+        let places = team.places().add(part * LINE);
         let first_channel = self.job.group * t.out_per_group + channels.first;
         let plane = self.job.sample * t.groups.value() as u32 * t.out_per_group + first_channel;
         let output = self.operands.output.wrapping_add(plane as usize * t.output_plane as usize);
@@ -252,14 +240,14 @@ impl Words {
     }
 }
 
-/// Outputs of a channel in a slot, with so many residues along x.
-const fn slot_words(blocks: usize, residues: usize) -> u32 {
+/// Outputs of a channel that a team has, with so many residues along x.
+const fn team_words(blocks: usize, residues: usize) -> u32 {
     (blocks * 8 * residues) as u32
 }
 
 /// Lines of these.
 const fn lines(blocks: usize, residues: usize) -> usize {
-    slot_words(blocks, residues).div_ceil(LINE) as usize
+    team_words(blocks, residues).div_ceil(LINE) as usize
 }
 
 /// Blocks of positions of a line.
@@ -273,15 +261,8 @@ const fn line_blocks(residues: usize) -> usize {
 /// # Safety
 /// As [`Target::store`]; nobody reads what was staged before.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn stage<
-    const BLOCKS: usize,
-    const SLOTS: usize,
-    const RESIDUES: usize,
-    const SLOT: usize,
-    const PART: usize,
-    const HALF: usize,
->(
-    product: &impl Product<BLOCKS, SLOTS>,
+unsafe fn stage<const BLOCKS: usize, const RESIDUES: usize, const PART: usize, const HALF: usize>(
+    product: &impl Product<BLOCKS, 1>,
     sum: Sum,
 ) {
     let lane = warp::lane_id();
@@ -291,7 +272,7 @@ unsafe fn stage<
             let place = first.add((BLOCK % line_blocks(RESIDUES) * 8 * RESIDUES) as u32);
             // SAFETY: the caller's promise; the words are this thread's.
             unsafe {
-                let values = product.values::<SLOT, BLOCK>();
+                let values = product.values::<0, BLOCK>();
                 let [most, rest] = sum.scales;
                 let pair = |half: usize| {
                     [values[2 * half], values[2 * half + 1]].map(|value| math::fma(value * most, rest, sum.biases[half]))

@@ -209,8 +209,9 @@ macro_rules! patch_kernels {
                 ///
                 /// # Safety
                 /// The pointers are device pointers: `input` to the input, `weight` to the packed weight, `output` to a
-                /// tensor of the layer's shape; `bias` is null or has an element per output channel. Nothing else accesses the output meanwhile. The grid has as many blocks
-                /// as `patch` says, of [`THREADS`] threads, and the shared memory that the host has divided up.
+                /// tensor of the layer's shape; `bias` is null or has an element per output channel. Nothing else
+                /// accesses the output meanwhile. The grid has as many blocks as `patch` says, of [`THREADS`] threads,
+                /// and the shared memory that the host has divided up.
                 #[kernel(launch_bounds(512, 1))]
                 pub unsafe fn $name(
                     patch: Patch,

@@ -1,7 +1,10 @@
 //! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from
 //! 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`).
 
-use conv_transpose_kernels::flat::{CHANNELS, Part};
+use conv_transpose_kernels::{
+    flat::{CHANNELS, Part},
+    tile::TEAMS,
+};
 
 use super::{Task, cut::Layout};
 
@@ -48,7 +51,7 @@ pub(super) fn cycles(task: &Task, layout: &Layout) -> f64 {
     let (problem, cut) = (&task.problem, &layout.cut);
     let stage = |part: &Part| {
         let copied = 2 * part.stretches * layout.parts.stretch * CHANNELS + part.slabs * cut.slab_bytes();
-        let products = f64::from(part.slabs * cut.products()) * product(cut.variant.positions);
+        let products = f64::from(part.slabs * TEAMS) * product(cut.variant.positions);
         PRODUCTS * products + f64::from(copied) / COPIED_BYTES + STAGE
     };
     let stages: f64 = layout.parts.parts.iter().map(stage).sum();

@@ -19,6 +19,17 @@ const LEAST_RING: u32 = 3;
 /// Where stages begin: at multiples of so many bytes.
 const ALIGN: u32 = 128;
 
+/// What the teams of a block divide between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Divided {
+    /// The positions of a tile: the second team has those behind the first team's.
+    Positions,
+    /// Its residues: both have the same positions, counted in all of these.
+    Residues,
+    /// Its output channels.
+    Channels,
+}
+
 /// A way to divide positions and channels into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
@@ -29,10 +40,7 @@ pub(super) struct Cut {
     pub(super) joined: u32,
     /// Residues along x that do: 1 or 2.
     pub(super) joined_along_x: u32,
-    /// Slots that lie one behind the other, a power of two. Others are those of further residues.
-    pub(super) slots_along: u32,
-    /// Whether teams divide the channels of a tile, and not its positions.
-    pub(super) divides_channels: bool,
+    pub(super) divided: Divided,
     /// Whether rows of taps that overlap are staged together.
     pub(super) merges_rows: bool,
 }
@@ -43,21 +51,11 @@ impl Cut {
         let mut cuts = Vec::new();
         let joined = [1, 2, 4, 8].into_iter().flat_map(|joined| [(0, joined), (1, joined)]);
         let joined: Vec<_> = joined.flat_map(|(axis, joined)| [(axis, joined, 1), (axis, joined, 2)]).collect();
-        for (variant, divides_channels) in flat::VARIANTS.iter().flat_map(|variant| [(variant, false), (variant, true)])
-        {
+        let divided = [Divided::Positions, Divided::Residues, Divided::Channels];
+        for (variant, divided) in flat::VARIANTS.iter().flat_map(|variant| divided.map(|divided| (variant, divided))) {
             for &(axis, joined, joined_along_x) in &joined {
-                let slots = slots(variant, divides_channels);
-                let along = (0..=slots.ilog2()).map(|power| slots >> power);
-                for (slots_along, merges_rows) in along.flat_map(|slots| [(slots, false), (slots, true)]) {
-                    cuts.push(Self {
-                        variant,
-                        axis,
-                        joined,
-                        joined_along_x,
-                        slots_along,
-                        divides_channels,
-                        merges_rows,
-                    });
+                for merges_rows in [false, true] {
+                    cuts.push(Self { variant, axis, joined, joined_along_x, divided, merges_rows });
                 }
             }
         }
@@ -70,7 +68,7 @@ impl Cut {
         let [along, x] = [&axes[self.axis], &axes[2]];
         let channels = problem.out_channels_per_group() as u32;
         let residues = (self.joined * self.rows()) as usize;
-        let fills_rows = !self.divides_channels || channels > self.channels() / 2;
+        let fills_rows = self.divided != Divided::Channels || channels > self.channels() / 2;
         // Rows are joined by eights of channels, and not if half as many of each would have room for all.
         let has_room = self.channels() >= 8 && (self.all_joined() == 1 || channels < 2 * self.channels());
         // Without residues both axes are alike; rows of residues are staged together anyway.
@@ -82,9 +80,9 @@ impl Cut {
         fills_rows && has_room && has_use_of_residues && has_use_along_x && has_use_of_merging
     }
 
-    /// Rows of slots: residues, counted in joined ones.
+    /// Residues that teams divide, counted in joined ones.
     pub(super) fn rows(&self) -> u32 {
-        slots(self.variant, self.divides_channels) / self.slots_along
+        if self.divided == Divided::Residues { TEAMS } else { 1 }
     }
 
     /// Residues along each axis.
@@ -100,7 +98,7 @@ impl Cut {
 
     /// Columns of the packed weight: rows of the products of all teams that divide them.
     pub(super) fn columns(&self) -> u32 {
-        TEAM_CHANNELS * if self.divides_channels { TEAMS } else { 1 }
+        TEAM_CHANNELS * if self.divided == Divided::Channels { TEAMS } else { 1 }
     }
 
     /// Bytes of a slab of it.
@@ -115,7 +113,7 @@ impl Cut {
 
     /// Positions of a tile.
     pub(super) fn tile_positions(&self) -> u32 {
-        self.slots_along * self.variant.positions
+        self.variant.positions * if self.divided == Divided::Positions { TEAMS } else { 1 }
     }
 
     /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read.
@@ -123,21 +121,11 @@ impl Cut {
         let positions = u64::from(self.tile_positions()) + u64::from(reach);
         has_room(2 * u64::from(HALF_BYTES) * positions + row_taps as u64 * u64::from(self.slab_bytes()), available)
     }
-
-    /// Products that both teams make of a slab.
-    pub(super) fn products(&self) -> u32 {
-        TEAMS * self.variant.slots
-    }
 }
 
 /// Whether there is room for as many stages as are needed.
 fn has_room(stage_bytes: u64, available: u32) -> bool {
     stage_bytes * u64::from(LEAST_RING) <= available.into()
-}
-
-/// Slots of a block.
-fn slots(variant: &Variant, divides_channels: bool) -> u32 {
-    variant.slots * if divides_channels { 1 } else { TEAMS }
 }
 
 /// A cut that fits the device, and what follows from it.
@@ -210,16 +198,17 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cut { axis, joined, joined_along_x, variant, slots_along, divides_channels, .. } = self.cut;
+        let Cut { axis, joined, joined_along_x, variant, divided, .. } = self.cut;
         let (rows, parts) = (self.cut.rows(), self.parts.parts.len());
-        write!(f, "{slots_along} times {} positions, ", variant.positions)?;
+        let times = self.cut.tile_positions() / variant.positions;
+        write!(f, "{times} times {} positions, ", variant.positions)?;
         if rows * joined > 1 {
             write!(f, "{rows} rows and {joined} joined along axis {axis}, ")?;
         }
         if joined_along_x > 1 {
             write!(f, "{joined_along_x} joined along x, ")?;
         }
-        if divides_channels {
+        if divided == Divided::Channels {
             f.write_str("channels divided, ")?;
         }
         write!(f, "{parts} parts of {} positions, {} stages", self.parts.stretch, self.shared.ring)

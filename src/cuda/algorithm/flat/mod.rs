@@ -30,7 +30,7 @@ use crate::{
         },
     },
 };
-use cut::{Cut, Layout};
+use cut::{Cut, Divided, Layout};
 use packed::Packed;
 use positions::Positions;
 
@@ -121,14 +121,13 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
 /// The recipes of the next cheapest layouts, and of the cheapest one of each kind.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
-    let kinds: [fn(&Cut) -> bool; 8] = [
+    let kinds: [fn(&Cut) -> bool; 7] = [
         |cut| cut.all_joined() == 2,
         |cut| cut.all_joined() > 2,
         |cut| cut.joined_along_x > 1,
         |cut| cut.rows() > 1,
-        |cut| cut.divides_channels,
+        |cut| cut.divided == Divided::Channels,
         |cut| cut.axis == 0,
-        |cut| cut.variant.slots > 2,
         |cut| cut.variant.positions == 256,
     ];
     let mut numbers: Vec<usize> = (1..candidates.len().min(1 + MOST_OTHERS)).collect();
@@ -217,8 +216,8 @@ fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
         joined: layout.cut.all_joined().ilog2(),
         tile_channels: layout.tile_channels,
         tile_positions: layout.cut.tile_positions(),
-        slots_along: layout.cut.slots_along,
-        divides_channels: layout.cut.divides_channels.into(),
+        divides_channels: (layout.cut.divided == Divided::Channels).into(),
+        divides_residues: (layout.cut.divided == Divided::Residues).into(),
         channel_blocks: layout.channel_blocks,
         parts: layout.parts.parts.len() as u32,
         slabs: layout.slabs(),

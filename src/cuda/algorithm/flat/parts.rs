@@ -1,6 +1,6 @@
 //! Parts: what is staged together of a block of input channels, and which taps multiply it.
 //!
-//! A *row of taps* has those along x, at one place along the other axes. Where slots are rows of residues, a part has
+//! A *row of taps* has those along x, at one place along the other axes. Where teams divide residues, a part has
 //! all that they read along that axis. Elsewhere it has a stretch of positions of one residue, and the rows of taps
 //! that read it.
 
@@ -70,7 +70,7 @@ impl Parts {
         }
         let rows = builder.rows();
         if cut.rows() > 1 {
-            builder.add_rows_of_slots(&rows)
+            builder.add_rows_of_residues(&rows)
         } else {
             builder.add_stretches(&rows)
         }
@@ -158,14 +158,14 @@ impl Builder<'_> {
         self.cut.joined_along_x as usize
     }
 
-    /// Whether the table may have a row for each row of taps, and for each stretch that rows of slots read.
+    /// Whether the table may have a row for each row of taps, and for each stretch that residues read.
     fn fits_the_table(&self) -> bool {
         let staged = if self.cut.rows() > 1 { self.coordinates() } else { 0 };
         let rows = self.other().kernel.saturating_mul(self.residues_along_x());
         rows.saturating_mul(self.read.len().max(staged)) <= flat::MOST_ROWS as usize
     }
 
-    /// The coordinates from the first one that rows of slots read to the last one, along the axis of residues.
+    /// The coordinates from the first one that residues read to the last one, along the axis of residues.
     fn coordinates(&self) -> usize {
         self.read.last().map_or(0, |last| last + ((self.cut.rows() - 1) * self.cut.joined) as usize + 1)
     }
@@ -208,8 +208,8 @@ impl Builder<'_> {
         (self.row_taps() as u32 - 1) * self.parts.tap_step
     }
 
-    /// A part for each tap along the other axis: all that the rows of slots read, coordinate by coordinate.
-    fn add_rows_of_slots(&mut self, rows: &[Row]) {
+    /// A part for each tap along the other axis: all that residues read, coordinate by coordinate.
+    fn add_rows_of_residues(&mut self, rows: &[Row]) {
         let (coordinates, residues) = (self.coordinates(), self.residues_along_x());
         self.parts.stretch = self.cut.tile_positions() + self.reach();
         for rows in rows.chunk_by(|a, b| a.other_tap == b.other_tap) {

@@ -24,7 +24,7 @@ const ALIGN: u32 = 128;
 pub(super) enum Divided {
     /// The positions of a tile: the second team has those behind the first team's.
     Positions,
-    /// Its residues: both have the same positions, counted in all of these.
+    /// Its residues: both have the same positions of different ones.
     Residues,
     /// Its output channels.
     Channels,

@@ -80,9 +80,14 @@ impl Cut {
         fills_rows && has_room && has_use_of_residues && has_use_along_x && has_use_of_merging
     }
 
+    /// Into how many shares teams divide something.
+    fn shares(&self, what: Divided) -> u32 {
+        if self.divided == what { TEAMS } else { 1 }
+    }
+
     /// Residues that teams divide, counted in joined ones.
     pub(super) fn rows(&self) -> u32 {
-        if self.divided == Divided::Residues { TEAMS } else { 1 }
+        self.shares(Divided::Residues)
     }
 
     /// Residues along each axis.
@@ -98,7 +103,7 @@ impl Cut {
 
     /// Columns of the packed weight: rows of the products of all teams that divide them.
     pub(super) fn columns(&self) -> u32 {
-        TEAM_CHANNELS * if self.divided == Divided::Channels { TEAMS } else { 1 }
+        TEAM_CHANNELS * self.shares(Divided::Channels)
     }
 
     /// Bytes of a slab of it.
@@ -113,7 +118,7 @@ impl Cut {
 
     /// Positions of a tile.
     pub(super) fn tile_positions(&self) -> u32 {
-        self.variant.positions * if self.divided == Divided::Positions { TEAMS } else { 1 }
+        self.variant.positions * self.shares(Divided::Positions)
     }
 
     /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read.
@@ -200,7 +205,7 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cut { axis, joined, joined_along_x, variant, divided, .. } = self.cut;
         let (rows, parts) = (self.cut.rows(), self.parts.parts.len());
-        let times = self.cut.tile_positions() / variant.positions;
+        let times = self.cut.shares(Divided::Positions);
         write!(f, "{times} times {} positions, ", variant.positions)?;
         if rows * joined > 1 {
             write!(f, "{rows} rows and {joined} joined along axis {axis}, ")?;

@@ -9,10 +9,10 @@ pub enum Precision {
     ///
     /// On tensor cores each factor is the sum of two numbers: of TF32, or on compute capability 9.0 of `f16`, after
     /// inputs and weights have been multiplied by powers of two. A plan's description names the kernel then
-    /// (`_f32_f16`). Inputs of any magnitude are as exact, unless others in the same sample are more than 2^13 times as
-    /// large, or weights unless others are more than 2^18 times as large: the small ones are rounded to a multiple of
-    /// less than 2^-34 (2^-39) of the largest then. Samples do not depend on each other. An infinite input or weight
-    /// makes NaN of what it reaches.
+    /// (`_f32_f16`, `patch_`). Inputs of any magnitude are as exact, unless others in the same sample are more than
+    /// 2^13 times as large (`patch_`: 2^10), or weights unless others are more than 2^18 times as large: the small ones
+    /// are rounded to a multiple of less than 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on each
+    /// other. An infinite input or weight makes NaN of what it reaches.
     #[default]
     F32,
     /// Factors are rounded to TF32, with 10 bits behind the binary point, which is what PyTorch does with convolutions

@@ -59,6 +59,9 @@ pub enum Unsupported {
     /// It is for another precision, or for other GPUs.
     #[error("it needs TF32 precision and a GPU of compute capability 9.0")]
     Tf32OnHopper,
+    /// It is for other GPUs.
+    #[error("it needs a GPU of compute capability 9.0")]
+    Hopper,
     /// Input positions do not make patches of the output of their own, or rows are not aligned.
     #[error("it needs kernels as large as their strides, which are powers of two, no padding, and aligned rows")]
     NoPatches,

@@ -46,5 +46,18 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
 /// Layers whose samples are whole tiles, of which blocks have several.
 pub fn tiles_of_samples() -> Vec<(ConvTranspose<2>, Shape<2>)> {
     let layer = |channels| ConvTranspose::<2>::builder(channels, 8, [2, 2]).stride([2, 2]).build().unwrap();
-    vec![(layer(20), Shape::batched(6, 20, [16, 16])), (layer(4), Shape::batched(140, 4, [16, 16]))]
+    vec![
+        (layer(20), Shape::batched(6, 20, [16, 16])),
+        (layer(4), Shape::batched(140, 4, [16, 16])),
+        (layer(300), Shape::batched(3, 300, [8, 16])),
+    ]
+}
+
+/// Layers of few channels, whose sums stay where they are in single precision, and of so many that they move on.
+pub fn few_and_many_channels() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let layer = |channels| {
+        let layer = ConvTranspose::<2>::builder(channels, 24, [2, 2]).stride([2, 2]).build().unwrap();
+        (layer, Shape::batched(2, channels, [6, 14]))
+    };
+    [20, 300].map(layer).into()
 }

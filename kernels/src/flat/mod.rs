@@ -191,7 +191,7 @@ impl Job {
     }
 }
 
-/// A team, and what it has of a tile: half of its positions, or half of its channels.
+/// A team, and what it has of a tile: half of its positions, of its residues, or of its channels.
 #[derive(Clone, Copy)]
 struct Team {
     number: u32,

@@ -116,11 +116,11 @@ impl Target<'_> {
     unsafe fn find_places<const BLOCKS: usize>(&self) {
         let t = self.t;
         let team = Team::this(t);
+        let (_, first) = team.positions::<BLOCKS>(t);
         let residues = t.residues[2];
         let mut number = thread::thread_idx_x() % TEAM_THREADS;
         while number < team_positions(BLOCKS) * residues {
             let (position, residue) = if residues > 1 { (number / 2, number % 2) } else { (number, 0) };
-            let (_, first) = team.positions::<BLOCKS>(t);
             let (rows, x) = (self.job.first + first + position).divide(t.row);
             let (slice, row) = rows.divide(t.slice);
             let (z, y, x) = (slice * t.residues[0], row * t.residues[1], x * residues + residue);

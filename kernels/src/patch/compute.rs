@@ -5,13 +5,14 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::tensor_core;
 
 use super::{
-    EIGHT_BYTES, Job, Operands, Patch, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGES_START, Team,
+    EIGHT_BYTES, Job, Operands, PROMOTE_AFTER, Patch, SLOT_POSITIONS, SLOT_ROWS, SMALL_PARTS, STAGE_BYTES,
+    STAGES_START, Team, moves_on,
     store::{Sum, Target},
     verdict, weight_slot,
 };
 use crate::{
     jobs::Jobs,
-    tile::{Accumulators, Positions, Ring, Weights, in_turn, of_weight},
+    tile::{Accumulators, Positions, Ring, Sums, Weights, in_turn, of_weight},
     unrolled::unrolled,
 };
 
@@ -26,11 +27,12 @@ const SLOT_UNITS: u32 = SLOT_ROWS * 2;
 /// # Safety
 /// As the kernels; all threads of the team come here together, once everything is set up.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn consume<const SLOTS: usize>(t: &Patch, operands: &Operands) {
+pub(super) unsafe fn consume<const SLOTS: usize, const SPLIT: bool>(t: &Patch, operands: &Operands) {
+    let moves_on = const { moves_on(SLOTS as u32, SPLIT) };
     let mut ring = Ring::new(t.ring);
     // SAFETY: the caller's promise. A stage is read when it is full, and left when its products are complete.
     unsafe {
-        let exponent_of_weight = of_weight(operands.weight, false);
+        let exponent_of_weight = of_weight(operands.weight, SPLIT);
         let first = First::find::<SLOTS>(t);
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         // Where blocks have one job there is nothing to compute meanwhile.
@@ -38,15 +40,20 @@ pub(super) unsafe fn consume<const SLOTS: usize>(t: &Patch, operands: &Operands)
         let mut is_first_job = true;
         let mut jobs = Jobs::all();
         while let Some(job) = Job::next(t, &mut jobs) {
-            let exponent = loop {
+            let (exponent, mut sums) = loop {
                 accumulators.empty();
+                let mut sums = Sums::<BLOCKS, SLOTS>::ZERO;
                 for chunk in 0..t.chunks {
+                    if moves_on && chunk != 0 && (chunk * t.chunk_channels()).is_multiple_of(PROMOTE_AFTER) {
+                        accumulators.wait::<0>();
+                        sums.take_over(&mut accumulators, None);
+                    }
                     ring.await_full();
                     // Those who convert write to shared memory as any thread does, and tensor cores read it by themselves.
                     #[cfg(cuda_arch = "sm_90a")]
                     tensor_core::fence_async_proxy();
                     let before = if chunk == 0 { None } else { Some(ring.before()) };
-                    multiply(t, &mut accumulators, first.of(t, &ring, chunk), before);
+                    multiply::<SLOTS, SPLIT>(t, &mut accumulators, first.of(t, &ring, chunk), before);
                     ring.advance();
                 }
                 accumulators.wait::<0>();
@@ -54,12 +61,19 @@ pub(super) unsafe fn consume<const SLOTS: usize>(t: &Patch, operands: &Operands)
                 let verdict = verdict::read(&last);
                 last.leave();
                 if let Some(exponent) = verdict {
-                    break exponent;
+                    break (exponent, sums);
                 }
             };
             let target = Target { t, operands, job };
-            in_turn::await_turn(in_turn, is_first_job);
-            target.store(&accumulators, Sum { scales: exponent.inverse_with(exponent_of_weight) });
+            let scales = Sum { scales: exponent.inverse_with(exponent_of_weight) };
+            if moves_on {
+                sums.take_over(&mut accumulators, None);
+                in_turn::await_turn(in_turn, is_first_job);
+                target.store(&sums, scales);
+            } else {
+                in_turn::await_turn(in_turn, is_first_job);
+                target.store(&accumulators, scales);
+            }
             in_turn::pass_on(in_turn);
             is_first_job = false;
         }
@@ -102,7 +116,7 @@ impl First {
 /// # Safety
 /// The stage and its weights are full; all threads of the team come here together.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn multiply<const SLOTS: usize>(
+unsafe fn multiply<const SLOTS: usize, const SPLIT: bool>(
     t: &Patch,
     accumulators: &mut Accumulators<BLOCKS, SLOTS>,
     First { mut positions, mut slab }: First,
@@ -116,6 +130,11 @@ unsafe fn multiply<const SLOTS: usize>(
             unrolled!(SLOT in 0..SLOTS, at most 2 => {
                 let rows = slab.add(SLOT as u32 * SLOT_UNITS);
                 accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(rows, positions, filled);
+                if SPLIT {
+                    let (small_rows, small) = (rows.add(t.slab_bytes / 32), positions.add(SMALL_PARTS / 16));
+                    accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(rows, small, true);
+                    accumulators.add_product_of_weights::<SLOT, EIGHT_BYTES>(small_rows, positions, true);
+                }
             });
             accumulators.fill();
             accumulators.end_batch();

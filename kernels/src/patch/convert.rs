@@ -1,56 +1,62 @@
 //! Converting: threads that load the input, make `f16` numbers of it, and bring these to shared memory, some stages
 //! ahead of the teams. One of them has the packed weights copied there.
 //!
-//! A thread has eight input channels of four neighbouring positions, and the next ones are on their way while it waits
+//! A thread has eight input channels of some neighbouring positions, and the next ones are on their way while it waits
 //! for room to write these.
 
 use cuda_std::{
     async_copy::copy_bulk,
     half, hint,
     math::larger_magnitude,
-    mem,
+    mem::{self, Transfer},
     shared::{SharedPtr, dynamic_shared_mem},
     thread, warp,
 };
 
 use super::{
-    CHANNELS, CONVERTERS, EIGHT_BYTES, Job, Operands, Patch, SLOT_POSITIONS, stage,
+    CHANNELS, CONVERTERS, EIGHT_BYTES, Job, Operands, Patch, SMALL_PARTS, stage, thread_positions,
     verdict::{self, Judge},
     weight_slot,
 };
 use crate::{
     index::Index,
     jobs::Jobs,
-    tile::{Exponent, Ring, WEIGHT_HEADER, finite, power_of_two},
+    tile::{Exponent, Ring, WEIGHT_HEADER, finite, power_of_two, split},
     unrolled::unrolled,
 };
 
 /// Arrivals that make a stage full: one of each warp, and that of the thread that copies weights.
 pub(super) const ARRIVALS: u32 = CONVERTERS / 32 + 1;
 
-/// The values of a thread: eight channels of four positions.
-type Values = [[f32; 4]; CHANNELS as usize];
+/// The values of a thread: eight channels of some positions.
+type Values<const POSITIONS: usize> = [[f32; POSITIONS]; CHANNELS as usize];
+
+/// What becomes of them: of each position four words, with two channels each.
+type Words<const POSITIONS: usize> = [[u32; 4]; POSITIONS];
 
 /// Converts the input of all jobs of the block.
 ///
 /// # Safety
 /// As the kernels; all threads that convert come here together, once everything is set up.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn produce(t: &Patch, operands: &Operands) {
+pub(super) unsafe fn produce<const SPLIT: bool>(t: &Patch, operands: &Operands) {
+    const WHOLE: usize = thread_positions(false) as usize;
+    const PARTS: usize = thread_positions(true) as usize;
     // SAFETY: the caller's promise.
     unsafe {
-        if t.has_all != 0 && is_aligned(operands) {
-            produce_by::<true>(t, operands);
-        } else {
-            produce_by::<false>(t, operands);
+        match (SPLIT, t.has_all != 0 && is_aligned(operands, thread_positions(SPLIT))) {
+            (true, true) => produce_by::<PARTS, true, true>(t, operands),
+            (true, false) => produce_by::<PARTS, true, false>(t, operands),
+            (false, true) => produce_by::<WHOLE, false, true>(t, operands),
+            (false, false) => produce_by::<WHOLE, false, false>(t, operands),
         }
     }
 }
 
-/// Whether all that threads load are aligned vectors: planes are multiples of four positions.
+/// Whether vectors of so many positions are aligned in the input: planes are multiples of four.
 #[cfg_attr(gpu, inline(always))]
-fn is_aligned(operands: &Operands) -> bool {
-    operands.input.addr().is_multiple_of(16)
+fn is_aligned(operands: &Operands, positions: u32) -> bool {
+    operands.input.addr().is_multiple_of(4 * positions as usize)
 }
 
 /// The same, where tiles and chunks are `WHOLE` and the input is aligned, or for any layer.
@@ -58,13 +64,16 @@ fn is_aligned(operands: &Operands) -> bool {
 /// # Safety
 /// As [`produce`].
 #[cfg_attr(gpu, inline(always))]
-unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
+unsafe fn produce_by<const POSITIONS: usize, const SPLIT: bool, const WHOLE: bool>(t: &Patch, operands: &Operands)
+where
+    [f32; POSITIONS]: Transfer,
+{
     let mut ring = Ring::new(t.ring);
-    let mut judge = Judge::new();
+    let mut judge = Judge::<SPLIT>::new();
     let mut jobs = Jobs::all();
     let Some(mut job) = Job::next(t, &mut jobs) else { return };
     let mut upcoming = Job::next(t, &mut jobs);
-    let mut source = Source::new(t, operands, &job);
+    let mut source = Source::<POSITIONS>::new(t, operands, &job);
     let mut lines = Lines::new(t, operands, &job, upcoming.as_ref());
     let is_first_thread = hint::opaque(u32::from(thread::thread_idx_x().is_multiple_of(CONVERTERS))) != 0;
     let mut chunk = 0;
@@ -76,7 +85,7 @@ unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
         (1..=Lines::AHEAD).for_each(|ahead| lines.prefetch(t, 0, ahead));
         loop {
             judge.look_at(largest(&values));
-            let words = convert(&values, judge.exponent());
+            let [words, small] = convert::<POSITIONS, SPLIT>(&values, judge.exponent());
             let (weight_tile, this_chunk) = (job.weight_tile, chunk);
             let mut verdict = None;
             let mut is_over = false;
@@ -114,6 +123,9 @@ unsafe fn produce_by<const WHOLE: bool>(t: &Patch, operands: &Operands) {
                 }
             }
             store(t, stage(&ring), words);
+            if SPLIT {
+                store(t, stage(&ring).add(SMALL_PARTS), small);
+            }
             warp::sync_warp(u32::MAX);
             if warp::lane_id() == 0 {
                 ring.fill();
@@ -142,14 +154,16 @@ unsafe fn copy_weights(t: &Patch, operands: &Operands, ring: &Ring, tile: u32, c
     }
 }
 
-/// The first channel of a chunk and the first position of a tile that this thread has: eight channels, four positions.
+/// The first channel of a chunk and the first position of a tile that this thread has: eight channels, and so many
+/// positions.
 #[cfg_attr(gpu, inline(always))]
-fn part(t: &Patch) -> [u32; 2] {
+fn part<const POSITIONS: usize>(t: &Patch) -> [u32; 2] {
+    let positions = POSITIONS as u32;
     let warp = thread::thread_idx_x() % CONVERTERS / 32;
     // A power of two.
     let blocks = t.chunk_blocks;
     let block = warp & (blocks - 1);
-    [block * CHANNELS, (warp >> blocks.trailing_zeros()) * SLOT_POSITIONS + warp::lane_id() * 4]
+    [block * CHANNELS, ((warp >> blocks.trailing_zeros()) * 32 + warp::lane_id()) * positions]
 }
 
 /// Where a channel and a position of a job are in the input, and whether there is such a position.
@@ -160,22 +174,26 @@ fn place(t: &Patch, operands: &Operands, job: &Job, [channel, position]: [u32; 2
     // Behind the last position anything may come of it.
     let plane = sample.wrapping_mul(t.in_channels).wrapping_add(job.group * t.in_per_group + channel);
     let plane = (plane as usize).wrapping_mul(t.sample.value() as usize);
-    (operands.input.wrapping_add(plane.wrapping_add(within as usize)), position < t.positions)
+    (operands.input.wrapping_add(plane.wrapping_add(within as usize)), position < job.end)
 }
 
 /// What a thread loads of a job, chunk by chunk.
-struct Source {
+struct Source<const POSITIONS: usize> {
     /// The first of its channels in the next chunk.
     next: *const f32,
     /// Channels of the group from that one on; none, if its positions do not exist.
     channels: u32,
 }
 
-impl Source {
+impl<const POSITIONS: usize> Source<POSITIONS>
+where
+    [f32; POSITIONS]: Transfer,
+{
     #[cfg_attr(gpu, inline(always))]
     fn new(t: &Patch, operands: &Operands, job: &Job) -> Self {
-        let (next, exists) = place(t, operands, job, part(t));
-        let [channel, _] = part(t);
+        let part = part::<POSITIONS>(t);
+        let (next, exists) = place(t, operands, job, part);
+        let [channel, _] = part;
         Self { next, channels: if exists { t.in_per_group.saturating_sub(channel) } else { 0 } }
     }
 
@@ -185,28 +203,32 @@ impl Source {
     /// # Safety
     /// As [`produce`].
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn load<const WHOLE: bool>(&mut self, t: &Patch, operands: &Operands) -> Values {
+    unsafe fn load<const WHOLE: bool>(&mut self, t: &Patch, operands: &Operands) -> Values<POSITIONS> {
         // SAFETY: the caller's promise: where there are channels, the positions are within the input.
         unsafe {
             if WHOLE {
                 self.load_by(t, |_, place| mem::load_readonly(place.cast()))
-            } else if is_aligned(operands) {
+            } else if is_aligned(operands, POSITIONS as u32) {
                 self.load_by(t, |exists, place| mem::load_readonly_if(exists, place.cast()))
             } else {
                 self.load_by(t, |exists, place| {
-                    [0, 1, 2, 3].map(|word| mem::load_readonly_if(exists, place.wrapping_add(word)))
+                    let mut words = [0.0; POSITIONS];
+                    unrolled!(WORD in 0..POSITIONS, at most 4 => {
+                        words[WORD] = mem::load_readonly_if(exists, place.wrapping_add(WORD));
+                    });
+                    words
                 })
             }
         }
     }
 
-    /// The same, with a function that loads four values if they exist.
+    /// The same, with a function that loads the values of a channel if they exist.
     #[cfg_attr(gpu, inline(always))]
-    fn load_by(&mut self, t: &Patch, load_four: impl Fn(bool, *const f32) -> [f32; 4]) -> Values {
-        let mut values = [[0.0; 4]; CHANNELS as usize];
+    fn load_by(&mut self, t: &Patch, load: impl Fn(bool, *const f32) -> [f32; POSITIONS]) -> Values<POSITIONS> {
+        let mut values = [[0.0; POSITIONS]; CHANNELS as usize];
         let mut place = self.next;
         unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
-            values[CHANNEL] = load_four((CHANNEL as u32) < self.channels, place);
+            values[CHANNEL] = load((CHANNEL as u32) < self.channels, place);
             place = next_channel(t, place);
         });
         let others = t.chunk_channels() - CHANNELS;
@@ -274,18 +296,20 @@ impl Line {
         let lines = t.tile_positions / Self::POSITIONS;
         let channel = thread >> lines.trailing_zeros();
         let (first, exists) = place(t, operands, job, [channel, (thread & (lines - 1)) * Self::POSITIONS]);
+        let exists = exists && channel < t.chunk_channels();
         Self { first, channels: if exists { t.in_per_group.saturating_sub(channel) } else { 0 } }
     }
 }
 
 /// The largest finite magnitude of some values, which are looked at one by one only if the largest one is not finite.
 #[cfg_attr(gpu, inline(always))]
-fn largest(values: &Values) -> f32 {
+fn largest<const POSITIONS: usize>(values: &Values<POSITIONS>) -> f32 {
     let largest_of = |of: fn(f32) -> f32| {
         let mut largest = 0.0;
         unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
-            let [a, b, c, d] = values[CHANNEL].map(of);
-            largest = larger_magnitude(largest, larger_magnitude(larger_magnitude(a, b), larger_magnitude(c, d)));
+            unrolled!(POSITION in 0..POSITIONS, at most 4 => {
+                largest = larger_magnitude(largest, of(values[CHANNEL][POSITION]));
+            });
         });
         largest
     };
@@ -293,27 +317,38 @@ fn largest(values: &Values) -> f32 {
     if largest < f32::INFINITY { largest } else { largest_of(finite) }
 }
 
-/// The values times a power of two as `f16`: of each position four words, with two channels each.
+/// The values times a power of two as `f16`: the words, or those of their large parts and those of their small ones.
 #[cfg_attr(gpu, inline(always))]
-fn convert(values: &Values, exponent: Exponent) -> [[u32; 4]; 4] {
+fn convert<const POSITIONS: usize, const SPLIT: bool>(
+    values: &Values<POSITIONS>,
+    exponent: Exponent,
+) -> [Words<POSITIONS>; 2] {
     let scale = power_of_two(exponent);
-    let mut words = [[0; 4]; 4];
-    unrolled!(POSITION in 0..4, at most 4 => {
-        let pair = |first: usize| half::pack([values[first][POSITION] * scale, values[first + 1][POSITION] * scale]);
-        words[POSITION] = [pair(0), pair(2), pair(4), pair(6)];
+    let mut words = [[[0; 4]; POSITIONS]; 2];
+    unrolled!(POSITION in 0..POSITIONS, at most 4 => {
+        unrolled!(PAIR in 0..4, at most 4 => {
+            let pair = [2 * PAIR, 2 * PAIR + 1].map(|channel| values[channel][POSITION] * scale);
+            if SPLIT {
+                let parts = pair.map(split::<0>);
+                words[0][POSITION][PAIR] = half::pack(parts.map(|(large, _)| large));
+                words[1][POSITION][PAIR] = half::pack(parts.map(|(_, small)| small));
+            } else {
+                words[0][POSITION][PAIR] = half::pack(pair);
+            }
+        });
     });
     words
 }
 
-/// Brings this thread's words to a stage.
+/// Brings words of this thread to a stage, or to the small parts of one.
 ///
 /// # Safety
 /// The stage is empty.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn store(t: &Patch, stage: SharedPtr<u8>, words: [[u32; 4]; 4]) {
-    let [channel, position] = part(t);
+unsafe fn store<const POSITIONS: usize>(t: &Patch, stage: SharedPtr<u8>, words: Words<POSITIONS>) {
+    let [channel, position] = part::<POSITIONS>(t);
     let place = stage.add(channel / CHANNELS * t.block_bytes + position / 8 * EIGHT_BYTES + position % 8 * 16).cast();
-    unrolled!(POSITION in 0..4, at most 4 => {
+    unrolled!(POSITION in 0..POSITIONS, at most 4 => {
         // SAFETY: the caller's promise; these places are this thread's.
         unsafe { place.add(POSITION as u32).store(words[POSITION]) };
     });

@@ -16,6 +16,10 @@
 //! when all of it has been loaded. So each tile is begun with the power of the one before; in the rare case that this was
 //! wrong, it is computed again (`verdict`).
 //!
+//! In single precision (`SPLIT`) a factor is the sum of two `f16` numbers, its large part and its small part, and three of
+//! the four products are summed. Tensor cores cut sums off, a little more with each product; so after some chunks what
+//! they have moves on to other registers, if there are any: kernels of two slots have none, and are for few channels.
+//!
 //! Limits: strides that are powers of two, one or two along x; rows of an even number of positions, planes of a multiple
 //! of four; fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed, and which
 //! tiles a block computes.
@@ -59,8 +63,17 @@ pub const SLOT_ROWS: u32 = 64;
 /// together lie on different banks.
 pub const EIGHT_BYTES: u32 = 128 + 16;
 
-/// Input channels and positions that are staged together: each thread converts eight by four.
-pub const STAGED: u32 = CONVERTERS * 32;
+/// Neighbouring positions that a thread converts, of eight channels: four, or two whose values are `split`.
+#[must_use]
+pub const fn thread_positions(split: bool) -> u32 {
+    if split { 2 } else { 4 }
+}
+
+/// Input channels times positions that are staged together, and may be `split`.
+#[must_use]
+pub const fn staged(split: bool) -> u32 {
+    CONVERTERS * CHANNELS * thread_positions(split)
+}
 
 /// Where the verdicts begin in shared memory: see `verdict`.
 const VERDICT_START: u32 = CONTROL_BYTES.next_multiple_of(16);
@@ -74,8 +87,20 @@ const PLACES: u32 = SLOT_POSITIONS / 2;
 /// Where the stages begin.
 pub const STAGES_START: u32 = (PLACES_START + TEAMS * PLACES * 4).next_multiple_of(128);
 
-/// Bytes of a stage.
-pub const STAGE_BYTES: u32 = STAGED / CHANNELS / 8 * EIGHT_BYTES;
+/// Bytes of a stage: half as many values if these are split, and two parts of each.
+pub const STAGE_BYTES: u32 = staged(false) / CHANNELS / 8 * EIGHT_BYTES;
+
+/// Where the small parts are in a stage, behind the large ones.
+const SMALL_PARTS: u32 = STAGE_BYTES / 2;
+
+/// Input channels after which sums move on, a power of two.
+pub const PROMOTE_AFTER: u32 = 256;
+
+/// Whether there are registers for sums besides those of the tensor cores.
+#[must_use]
+pub const fn moves_on(slots: u32, split: bool) -> bool {
+    split && slots == 1
+}
 
 /// The tensors of a layer.
 struct Operands {
@@ -90,7 +115,7 @@ struct Operands {
 /// # Safety
 /// As the kernels that `patch_kernels` makes.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn patch<const SLOTS: usize>(t: &Patch, operands: &Operands) {
+unsafe fn patch<const SLOTS: usize, const SPLIT: bool>(t: &Patch, operands: &Operands) {
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         set_up(t);
@@ -99,11 +124,11 @@ unsafe fn patch<const SLOTS: usize>(t: &Patch, operands: &Operands) {
             // launched.
             #[cfg(cuda_arch = "sm_90a")]
             thread::set_registers_more::<168>();
-            compute::consume::<SLOTS>(t, operands);
+            compute::consume::<SLOTS, SPLIT>(t, operands);
         } else {
             #[cfg(cuda_arch = "sm_90a")]
             thread::set_registers_fewer::<88>();
-            convert::produce(t, operands);
+            convert::produce::<SPLIT>(t, operands);
         }
     }
 }
@@ -145,6 +170,8 @@ struct Job {
     channel_tile: u32,
     /// Its first position.
     first: u32,
+    /// Where positions end that it may have: those of its samples.
+    end: u32,
 }
 
 impl Job {
@@ -159,7 +186,10 @@ impl Job {
     fn new(t: &Patch, number: u32) -> Self {
         let (tile, weight_tile) = number.divide(t.weight_tiles);
         let (group, channel_tile) = weight_tile.divide(t.channel_tiles);
-        Self { weight_tile, group, channel_tile, first: tile.wrapping_mul(t.tile_positions) }
+        let (stretch, tile) = tile.divide(t.stretch_tiles);
+        let begin = stretch * t.stretch;
+        let first = begin + tile * t.tile_positions;
+        Self { weight_tile, group, channel_tile, first, end: begin + t.stretch }
     }
 }
 
@@ -199,7 +229,7 @@ impl Team {
 
 /// Makes the kernels, and the list of them.
 macro_rules! patch_kernels {
-    ($($name:ident: $slots:literal;)+) => {
+    ($($name:ident: $slots:literal, $split:literal;)+) => {
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod kernels {
             use super::*;
@@ -222,7 +252,7 @@ macro_rules! patch_kernels {
                 ) {
                     let operands = Operands { input, weight, bias, output };
                     // SAFETY: the caller's promise.
-                    unsafe { super::patch::<$slots>(&patch, &operands) }
+                    unsafe { super::patch::<$slots, $split>(&patch, &operands) }
                 }
             )+
         }
@@ -232,7 +262,7 @@ macro_rules! patch_kernels {
 
         /// The patch kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), slots: $slots },)+
+            $(Variant { kernel: stringify!($name), slots: $slots, split: $split },)+
         ];
     };
 }
@@ -244,9 +274,13 @@ pub struct Variant {
     pub kernel: &'static str,
     /// Slots of a team.
     pub slots: u32,
+    /// Whether factors are split.
+    pub split: bool,
 }
 
 patch_kernels! {
-    patch_64: 1;
-    patch_128: 2;
+    patch_64: 1, false;
+    patch_128: 2, false;
+    patch_64_f32: 1, true;
+    patch_128_f32: 2, true;
 }

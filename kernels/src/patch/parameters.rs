@@ -21,8 +21,10 @@ pub struct Patch {
     pub weight_tiles: Divisor,
     /// Those of a group.
     pub channel_tiles: Divisor,
-    /// Positions of all samples.
-    pub positions: u32,
+    /// Tiles of positions of a stretch.
+    pub stretch_tiles: Divisor,
+    /// Positions that tiles divide: those of all samples, or of one, if no tile is to have several.
+    pub stretch: u32,
     /// Logarithms of the extents of a patch.
     pub extents: [u32; 3],
     /// Elements of an output row.
@@ -51,11 +53,11 @@ pub struct Patch {
     pub ring: u32,
     /// Whether all chunks of weights stay in shared memory: each block has one tile of them then.
     pub keeps_weights: u32,
-    /// Whether there is nothing beyond the last position and the last input channel in any tile and chunk.
+    /// Whether there is nothing beyond the last position of a stretch and the last input channel in any tile and chunk.
     pub has_all: u32,
-    /// Bytes of eight input channels of a staged tile.
+    /// Bytes of eight input channels of a staged tile, or of their large parts.
     pub block_bytes: u32,
-    /// Bytes of the weights of 16 channels.
+    /// Bytes of the weights of 16 channels, with their small parts if they are split.
     pub slab_bytes: u32,
     /// Bytes of the weights of a chunk.
     pub chunk_bytes: u32,

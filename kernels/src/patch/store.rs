@@ -83,7 +83,7 @@ impl Target<'_> {
                 [(z << log_z).wrapping_mul(t.output_slice), (y << log_y).wrapping_mul(t.output_row), x << log_x];
             let place = plane.wrapping_add(z).wrapping_add(y).wrapping_add(x);
             // SAFETY: the caller's promise: the entry is this thread's.
-            unsafe { team.places().add(number).store(if position < t.positions { place } else { NOWHERE }) };
+            unsafe { team.places().add(number).store(if position < self.job.end { place } else { NOWHERE }) };
         }
     }
 

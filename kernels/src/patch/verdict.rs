@@ -25,7 +25,7 @@ const CONVERTED: u32 = 4;
 const AGAIN: u32 = 1 << 31;
 
 /// What those who convert know of the values of a tile.
-pub(super) struct Judge {
+pub(super) struct Judge<const SPLIT: bool> {
     /// The exponent that is in use.
     exponent: Exponent,
     /// The largest magnitude of this thread's values of the tile.
@@ -34,10 +34,10 @@ pub(super) struct Judge {
     is_second: bool,
 }
 
-impl Judge {
+impl<const SPLIT: bool> Judge<SPLIT> {
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn new() -> Self {
-        Self { exponent: Exponent::START, largest: 0.0, is_second: false }
+        Self { exponent: Exponent::of_ones(SPLIT), largest: 0.0, is_second: false }
     }
 
     /// Takes values into account of which the largest finite magnitude is given.
@@ -73,7 +73,7 @@ impl Judge {
         self.largest = 0.0;
         let used = self.exponent;
         self.exponent.begin();
-        self.exponent.adjust(largest);
+        self.exponent.adjust(largest, SPLIT);
         (self.exponent == used).then_some(used)
     }
 }

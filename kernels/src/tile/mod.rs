@@ -56,10 +56,9 @@ use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
 use compute::{PackedRun, Staged, loads_first, may_join_rows, multiply_run};
 use fragment::Fragment;
-use multiply::Sums;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
-pub(crate) use multiply::{Accumulators, Weights, give_registers, take_registers};
+pub(crate) use multiply::{Accumulators, Sums, Weights, give_registers, take_registers};
 pub use pack::*;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub use pack_input::*;
@@ -83,6 +82,7 @@ pub(crate) use {
     largest::{finite, largest_of_pairs},
     multiply::{Positions, Product},
     pack_input::Share,
+    rounding::split,
     scale::of_weight,
     store::sync_team,
 };

@@ -65,17 +65,17 @@ pub(crate) trait Product<const BLOCKS: usize, const SLOTS: usize> {
 }
 
 /// Finished sums: `SLOTS` matrices of 16 rows by `8 * BLOCKS` columns per warp.
-pub(super) struct Sums<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
+pub(crate) struct Sums<const BLOCKS: usize, const SLOTS: usize>([[[f32; 4]; BLOCKS]; SLOTS]);
 
 impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
-    pub(super) const ZERO: Self = Self([[[0.0; 4]; BLOCKS]; SLOTS]);
+    pub(crate) const ZERO: Self = Self([[[0.0; 4]; BLOCKS]; SLOTS]);
 
     /// Adds what the accumulators hold, times a factor if there is one, and empties those.
     ///
     /// # Safety
     /// All products have been waited for.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>, factor: Option<f32>) {
+    pub(crate) unsafe fn take_over(&mut self, accumulators: &mut Accumulators<BLOCKS, SLOTS>, factor: Option<f32>) {
         let add = |sum: &mut f32, value: f32| match factor {
             Some(factor) => *sum = math::fma(value, factor, *sum),
             None => *sum += value,

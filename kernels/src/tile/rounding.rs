@@ -50,7 +50,7 @@ impl Again {
 /// A value as the sum of two that TF32 holds: the second one has what the first one cuts off, except for the last two
 /// bits or so. In the other copy it lacks the last bit of the value, which the first one keeps for nothing.
 #[cfg_attr(gpu, inline(always))]
-pub(super) fn split<const COPY: u32>(value: f32) -> (f32, f32) {
+pub(crate) fn split<const COPY: u32>(value: f32) -> (f32, f32) {
     let large = f32::from_bits(value.to_bits() & (TF32_BITS + COPY));
     (large, value - large)
 }

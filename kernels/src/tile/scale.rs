@@ -30,8 +30,10 @@ const BEST_OF_SPLIT: i32 = 16;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 const BELOW_OF_SPLIT: i32 = 12;
 
+/// The same of a job, which would have to be computed again.
+const BELOW_OF_SPLIT_JOB: i32 = 9;
+
 /// Values around one, of which none is larger than so many bits above it.
-#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 const SPLIT_ABOVE_ONE: i32 = 3;
 
 /// Exponents for which the power of two and its inverse are normal numbers.
@@ -61,8 +63,7 @@ impl Exponent {
     /// The exponent for values of which the largest finite magnitude has these bits, and which may be `split`.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn of_largest(bits: u32, split: bool) -> Self {
-        let best = if split { BEST_OF_SPLIT } else { BEST };
-        Self { exponent: (best - power_above(bits)).clamp(RANGE.0, RANGE.1), is_free: false }
+        Self::above(bits, if split { BEST_OF_SPLIT } else { BEST })
     }
 
     /// That of values around one, which may be `split`, before there were any.
@@ -101,16 +102,27 @@ impl Exponent {
         self.is_free = true;
     }
 
-    /// Takes further values into account, of which the largest finite magnitude has these bits: because they would be
-    /// too large otherwise, or too small, if they are the first ones.
+    /// Takes further values into account, of which the largest finite magnitude has these bits, and which may be
+    /// `split`: because they would be too large otherwise, or too small, if they are the first ones. Others may be
+    /// larger than these.
     #[cfg_attr(gpu, inline(always))]
-    pub(crate) fn adjust(&mut self, largest: u32) {
+    pub(crate) fn adjust(&mut self, largest: u32, split: bool) {
+        let (below, best, above) = match split {
+            true => (BELOW_OF_SPLIT_JOB, BEST_OF_SPLIT - SPLIT_ABOVE_ONE, BEST_OF_SPLIT),
+            false => (BELOW, BEST, ABOVE),
+        };
         let power = power_above(largest) + self.exponent;
-        let is_small = self.is_free && largest > 0 && power < BELOW && self.exponent < RANGE.1;
+        let is_small = self.is_free && largest > 0 && power < below && self.exponent < RANGE.1;
         self.is_free &= largest == 0;
-        if power > ABOVE || is_small {
-            *self = Self::of_largest(largest, false);
+        if power > above || is_small {
+            *self = Self::above(largest, best);
         }
+    }
+
+    /// The exponent that brings the largest finite magnitude, which has these bits, below a power of two.
+    #[cfg_attr(gpu, inline(always))]
+    fn above(largest: u32, power: i32) -> Self {
+        Self { exponent: (power - power_above(largest)).clamp(RANGE.0, RANGE.1), is_free: false }
     }
 
     /// The exponent of the quotient of two powers, or of the number that comes closest.

@@ -102,11 +102,6 @@ const ISSUE: f64 = 54.0;
 const BYTES: f64 = 15.8;
 
 impl Target {
-    /// Whether there are kernels for a precision that read both factors from shared memory: `flat` and `patch`.
-    fn shares_both_factors(&self, precision: Precision) -> bool {
-        precision == Precision::Tf32 && self.large_tiles
-    }
-
     /// How many jobs run at the same time if so many blocks, a power of two, are partners in each.
     pub(super) fn most_jobs_of(&self, partners: u32) -> u32 {
         let others = partners.ilog2().checked_sub(1);
@@ -403,24 +398,25 @@ mod tests {
         assert_eq!(chosen(volume(), 16, [16, 32, 64], older), Tile);
     }
 
-    /// Of these layers the first four take `patch` 0.78, 0.79, 0.59 and 0.82 of the time of `tile` on an H200, the next
-    /// two 1.2 and 1.5 (`benchmarks/2026-11-28-gpu-patch.md`).
+    /// Of these layers the first four take `patch` 0.78, 0.79, 0.59 and 0.82 of the time of `tile` in TF32 on an H200,
+    /// the next two 1.2 and 1.5 (`benchmarks/2026-11-28-gpu-patch.md`); in `f32` 0.89, 0.60, 0.76, 0.96, 1.2 and 1.4
+    /// (`benchmarks/2026-11-28-gpu-patch-f32.md`).
     #[test]
     fn patch_is_chosen_where_kernels_are_strides() {
-        fn chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> Algorithm {
-            chosen_in(Precision::Tf32, Target::EMULATED, layer, batch, input)
+        fn is_chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> [bool; 2] {
+            [Precision::F32, Precision::Tf32]
+                .map(|precision| chosen_in(precision, Target::EMULATED, layer, batch, input) == Algorithm::Patch)
         }
         let picture = |inputs, outputs| ConvTranspose2d::builder(inputs, outputs, [2; 2]).stride([2; 2]);
         let anisotropic = ConvTranspose3d::builder(320, 256, [1, 2, 2]).stride([1, 2, 2]);
-        use Algorithm::{Patch, Tile};
-        assert_eq!(chosen(picture(512, 256), 8, [56; 2]), Patch);
-        assert_eq!(chosen(picture(256, 128), 8, [112; 2]), Patch);
-        assert_eq!(chosen(anisotropic, 2, [8, 16, 16]), Patch);
-        assert_eq!(chosen(ConvTranspose2d::builder(1024, 1024, [1; 2]), 8, [32; 2]), Patch);
-        assert_eq!(chosen(picture(64, 64), 1, [14; 2]), Tile);
-        assert_eq!(chosen(picture(512, 96), 2, [14; 2]), Tile);
-        assert_eq!(chosen_in(Precision::F32, Target::EMULATED, picture(512, 256), 8, [56; 2]), Tile);
-        assert_eq!(chosen_in(Precision::Tf32, Target::EMULATED_OLDER, picture(512, 256), 8, [56; 2]), Tile);
+        assert_eq!(is_chosen(picture(512, 256), 8, [56; 2]), [true; 2]);
+        assert_eq!(is_chosen(picture(256, 128), 8, [112; 2]), [true; 2]);
+        assert_eq!(is_chosen(anisotropic, 2, [8, 16, 16]), [true; 2]);
+        assert_eq!(is_chosen(ConvTranspose2d::builder(1024, 1024, [1; 2]), 8, [32; 2]), [true; 2]);
+        assert_eq!(is_chosen(picture(64, 64), 1, [14; 2]), [false; 2]);
+        assert_eq!(is_chosen(picture(512, 96), 2, [14; 2]), [false; 2]);
+        let older = chosen_in(Precision::Tf32, Target::EMULATED_OLDER, picture(512, 256), 8, [56; 2]);
+        assert_eq!(older, Algorithm::Tile);
     }
 
     /// Most taps lie outside of the input, or most positions are zero, or most channels that are packed.

@@ -78,7 +78,7 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
                 if SPLIT {
                     exponent = Exponent::of_largest(largest, true);
                 } else {
-                    exponent.adjust(largest);
+                    exponent.adjust(largest, false);
                 }
                 if producer() == 0 {
                     measuring.exponent().store(exponent.bits());

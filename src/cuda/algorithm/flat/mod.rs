@@ -51,7 +51,7 @@ const MOST_OTHERS: usize = 7;
 const PACK: &str = "pack_f16";
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !target.shares_both_factors(precision) {
+    if precision != Precision::Tf32 || !target.large_tiles {
         return Vec::new();
     }
     flat::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).chain(packed::PACKERS).collect()
@@ -84,7 +84,7 @@ fn takes_little_memory(task: &Task) -> bool {
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if !task.target.shares_both_factors(task.precision) {
+    if task.precision != Precision::Tf32 || !task.target.large_tiles {
         return Err(Unsupported::Tf32OnHopper);
     }
     // One input element with several taps counts as an axis of as large a stride: see `Problem::simplified`.

@@ -7,11 +7,12 @@ use super::{Task, layout::Layout};
 /// Cycles from the launch to the first product, and from the last one to the end.
 const LATENCY: f64 = 10_600.0;
 
-/// Cycles that it takes to load and convert a stage, while what was converted before is multiplied.
-const STAGE: f64 = 1230.0;
+/// Cycles that it takes to load and convert a stage, while what was converted before is multiplied, and bytes per cycle
+/// that a multiprocessor gets meanwhile from the L2 cache.
+const STAGE: (f64, f64) = (1230.0, 37.0);
 
-/// Bytes per cycle that a multiprocessor gets from the L2 cache.
-const FETCHED_BYTES: f64 = 37.0;
+/// The same where values are split: half as many.
+const SPLIT_STAGE: (f64, f64) = (1010.0, 28.0);
 
 /// Bytes per cycle that a multiprocessor stores.
 const STORED_BYTES: f64 = 27.0;
@@ -28,7 +29,8 @@ pub(super) fn cycles(task: &Task, layout: &Layout) -> f64 {
     let (problem, tile) = (&task.problem, &layout.tile);
     let staged = tile.positions() * tile.chunk_channels() * 4;
     let weights = if layout.keeps_weights { 0 } else { tile.chunk_bytes() };
-    let stage = STAGE.max(f64::from(staged + weights) / FETCHED_BYTES);
+    let (converting, fetched_bytes) = if tile.variant.split { SPLIT_STAGE } else { STAGE };
+    let stage = converting.max(f64::from(staged + weights) / fetched_bytes);
     let stored = f64::from(tile.rows() * tile.positions() * 4) / STORED_BYTES;
     let rounds = layout.jobs.div_ceil(layout.blocks.max(1));
     let computing = f64::from(rounds) * (f64::from(layout.chunks) * stage + stored);

@@ -3,11 +3,13 @@
 use std::fmt;
 
 use conv_transpose_kernels::{
-    patch::{self, CHANNELS, EIGHT_BYTES, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGED, STAGES_START, Variant},
+    patch::{
+        self, CHANNELS, EIGHT_BYTES, PROMOTE_AFTER, SLOT_POSITIONS, SLOT_ROWS, STAGE_BYTES, STAGES_START, Variant,
+    },
     tile::{MOST_RING_SLOTS, TEAMS},
 };
 
-use super::{SLAB_CHANNELS, Task, elements, input_plane};
+use super::{SLAB_CHANNELS, Task, elements, input_plane, variants};
 use crate::Problem;
 
 /// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
@@ -35,9 +37,14 @@ impl Tile {
         self.positions() / 8 * EIGHT_BYTES
     }
 
+    /// Whether there are registers for sums besides those of the tensor cores.
+    fn moves_on(&self) -> bool {
+        patch::moves_on(self.variant.slots, self.variant.split)
+    }
+
     /// Blocks of eight input channels that are staged together: a chunk.
     pub(super) fn chunk_blocks(&self) -> u32 {
-        STAGED / CHANNELS / self.positions()
+        patch::staged(self.variant.split) / CHANNELS / self.positions()
     }
 
     /// Input channels of a chunk.
@@ -45,9 +52,14 @@ impl Tile {
         self.chunk_blocks() * CHANNELS
     }
 
+    /// Numbers that a factor is the sum of.
+    pub(super) fn parts(&self) -> u32 {
+        if self.variant.split { 2 } else { 1 }
+    }
+
     /// Bytes of the weights of 16 input channels.
     pub(super) fn slab_bytes(&self) -> u32 {
-        self.rows() * SLAB_CHANNELS * 2
+        self.rows() * SLAB_CHANNELS * 2 * self.parts()
     }
 
     /// Bytes of the weights of a chunk.
@@ -68,8 +80,9 @@ pub(super) struct Layout {
     pub(super) tile_channels: u32,
     pub(super) channel_tiles: u32,
     pub(super) weight_tiles: u32,
-    /// Positions of all samples.
-    pub(super) positions: u32,
+    /// Positions that tiles divide, of all samples or of one, and tiles of these.
+    pub(super) stretch: u32,
+    pub(super) stretch_tiles: u32,
     pub(super) jobs: u32,
     /// Blocks of the grid.
     pub(super) blocks: u32,
@@ -81,8 +94,7 @@ impl Layout {
     /// All that fit.
     pub(super) fn all(task: &Task) -> Vec<Self> {
         let both = [false, true];
-        let tiles = patch::VARIANTS
-            .iter()
+        let tiles = variants(task.precision)
             .flat_map(|variant| both.map(|divides_positions| Tile { variant, divides_positions }));
         tiles.flat_map(|tile| both.map(|keeps_weights| Self::new(task, tile, keeps_weights))).flatten().collect()
     }
@@ -91,12 +103,17 @@ impl Layout {
         let problem = &task.problem;
         let chunks = (problem.in_channels_per_group() as u32).div_ceil(tile.chunk_channels());
         let tile_channels = Some(tile.rows() / elements(problem) / 8 * 8).filter(|&channels| channels > 0)?;
+        if tile.variant.split && !tile.moves_on() && problem.in_channels_per_group() > PROMOTE_AFTER as usize {
+            return None;
+        }
         let channel_tiles = (problem.out_channels_per_group() as u32).div_ceil(tile_channels);
         let weight_tiles = problem.groups() as u64 * u64::from(channel_tiles);
-        let positions = (problem.batch() * input_plane(problem)) as u32;
-        let jobs = u64::from(positions.div_ceil(tile.positions())) * weight_tiles;
+        let (stretches, stretch) = stretches(problem, &tile);
+        let stretch_tiles = stretch.div_ceil(tile.positions());
+        let positions = u64::from(stretches) * u64::from(stretch);
+        let jobs = u64::from(stretches) * u64::from(stretch_tiles) * weight_tiles;
         let words = weight_tiles * u64::from(chunks) * u64::from(tile.chunk_bytes()) / 4;
-        let last_position = u64::from(positions) + u64::from(tile.positions());
+        let last_position = positions + u64::from(tile.positions());
         if [jobs, words, last_position].into_iter().any(|count| count >= 1 << 31) {
             return None;
         }
@@ -114,7 +131,8 @@ impl Layout {
             tile_channels,
             channel_tiles,
             weight_tiles,
-            positions,
+            stretch,
+            stretch_tiles,
             jobs,
             blocks,
             ring,
@@ -122,10 +140,10 @@ impl Layout {
         ((blocks > 0 || jobs == 0) && ring >= LEAST_RING).then_some(layout)
     }
 
-    /// Whether there is nothing beyond the last position and the last input channel in any tile and chunk.
+    /// Whether there is nothing beyond the last position of a stretch and the last input channel in any tile and chunk.
     pub(super) fn has_all(&self, problem: &Problem<3>) -> bool {
         let channels = problem.in_channels_per_group() as u32;
-        self.positions.is_multiple_of(self.tile.positions()) && channels.is_multiple_of(self.tile.chunk_channels())
+        self.stretch.is_multiple_of(self.tile.positions()) && channels.is_multiple_of(self.tile.chunk_channels())
     }
 
     /// Slabs of the packed weight that a tile of it has, of 16 input channels each.
@@ -143,6 +161,13 @@ impl Layout {
         let chunks = if self.keeps_weights { self.chunks } else { self.ring };
         self.weights_start() + chunks * self.tile.chunk_bytes()
     }
+}
+
+/// How many stretches of positions tiles divide, and how long each is. In single precision these are samples: a tile has
+/// one scale, and no sample is to be less exact because of others.
+fn stretches(problem: &Problem<3>, tile: &Tile) -> (u32, u32) {
+    let (batch, plane) = (problem.batch() as u32, input_plane(problem) as u32);
+    if tile.variant.split { (batch, plane) } else { (1, batch * plane) }
 }
 
 impl fmt::Display for Layout {

@@ -1,5 +1,4 @@
-//! The patch kernels: layers whose kernel is as large as their stride, on the tensor cores of compute capability 9.0, in
-//! TF32 precision.
+//! The patch kernels: layers whose kernel is as large as their stride, on the tensor cores of compute capability 9.0.
 //!
 //! `layout.rs` says what is open when such a layer is divided into tiles, `cost.rs` what that is estimated to take. The
 //! cheapest layout that fits is taken.
@@ -9,7 +8,7 @@ mod layout;
 
 use conv_transpose_kernels::{
     Divisor,
-    patch::{self, CHANNELS, Patch},
+    patch::{self, CHANNELS, Patch, Variant},
     tile::{Packing, Slab, WEIGHT_HEADER},
 };
 
@@ -38,22 +37,32 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 };
 
 /// The kernel that packs the weight.
-const PACK: &str = "pack_f16";
+fn pack_kernel(precision: Precision) -> &'static str {
+    match precision {
+        Precision::F32 => "pack_split_f16",
+        Precision::Tf32 => "pack_f16",
+    }
+}
 
 /// Input channels of a slab of the packed weight.
 const SLAB_CHANNELS: u32 = 2 * CHANNELS;
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !target.shares_both_factors(precision) {
+    if !target.large_tiles {
         return Vec::new();
     }
-    patch::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).collect()
+    variants(precision).map(|variant| variant.kernel).chain([tile::WEIGH, pack_kernel(precision)]).collect()
+}
+
+/// The kernels for a precision.
+fn variants(precision: Precision) -> impl Iterator<Item = &'static Variant> {
+    patch::VARIANTS.iter().filter(move |variant| variant.split == (precision == Precision::F32))
 }
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if !task.target.shares_both_factors(task.precision) {
-        return Err(Unsupported::Tf32OnHopper);
+    if !task.target.large_tiles {
+        return Err(Unsupported::Hopper);
     }
     let [z, y, x] = problem.axes();
     let has_patches = [z, y, x].into_iter().all(makes_patches) && x.stride <= 2;
@@ -115,8 +124,11 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
     };
     Recipe {
         tables: vec![Table::new(&slabs)],
-        packed_len: WEIGHT_HEADER as usize + packing.words as usize,
-        pack: vec![tile::weigh(&task.problem), Launch::per_element(PACK, packing.words.into(), pack)],
+        packed_len: WEIGHT_HEADER as usize + (layout.tile.parts() * packing.words) as usize,
+        pack: vec![
+            tile::weigh(&task.problem),
+            Launch::per_element(pack_kernel(task.precision), packing.words.into(), pack),
+        ],
         description: layout.to_string(),
         cycles: Some(*cycles),
         launches: vec![compute],
@@ -159,7 +171,8 @@ fn parameters(problem: &Problem<3>, layout: &Layout) -> Patch {
         row: Divisor::new(x),
         weight_tiles: Divisor::new(layout.weight_tiles.into()),
         channel_tiles: Divisor::new(layout.channel_tiles.into()),
-        positions: layout.positions,
+        stretch_tiles: Divisor::new(layout.stretch_tiles.max(1).into()),
+        stretch: layout.stretch,
         extents: axes.each_ref().map(|axis| axis.kernel.ilog2()),
         output_row: output_x,
         output_slice: output_y * output_x,

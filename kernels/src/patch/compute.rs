@@ -5,8 +5,8 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::tensor_core;
 
 use super::{
-    EIGHT_BYTES, Job, Operands, PROMOTE_AFTER, Patch, SLOT_POSITIONS, SLOT_ROWS, SMALL_PARTS, STAGE_BYTES,
-    STAGES_START, Team, moves_on,
+    EIGHT_BYTES, Job, Operands, PROMOTE_AFTER, Patch, SLOT_POSITIONS, SMALL_PARTS, STAGE_BYTES, STAGES_START, Team,
+    moves_on,
     store::{Sum, Target},
     verdict, weight_slot,
 };
@@ -19,8 +19,8 @@ use crate::{
 /// Blocks of eight positions of a slot.
 pub(super) const BLOCKS: usize = SLOT_POSITIONS as usize / 8;
 
-/// From the rows of a slot to those of the next one in a slab, in units of 16 bytes.
-const SLOT_UNITS: u32 = SLOT_ROWS * 2;
+/// From the first rows of a slot to those of the next one in a slab, in units of 16 bytes: eight rows of 16 channels.
+const SLOT_UNITS: u32 = 16;
 
 /// Computes and stores all jobs of the block.
 ///

@@ -9,8 +9,7 @@
 //!    these to shared memory, the channels of a position side by side (`convert`);
 //! 2. multiplies them by the packed weights (`compute`), which stay in shared memory from tile to tile if there is room
 //!    for all input channels;
-//! 3. stores its sums straight from the product (`store`): of each position a lane has two neighbours along x, and of
-//!    two positions four.
+//! 3. stores its sums straight from the product (`store`): of each position a lane has two neighbours along x, or four.
 //!
 //! What is converted is multiplied by a power of two before, which the largest value of a tile decides. That is known
 //! when all of it has been loaded. So each tile is begun with the power of the one before; in the rare case that this was
@@ -20,9 +19,9 @@
 //! the four products are summed. Tensor cores cut sums off, a little more with each product; so after some chunks what
 //! they have moves on to other registers, if there are any: kernels of two slots have none, and are for few channels.
 //!
-//! Limits: strides that are powers of two, one or two along x; rows of an even number of positions, planes of a multiple
-//! of four; fewer than 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed, and which
-//! tiles a block computes.
+//! Limits: strides that are powers of two; rows of an even number of positions, planes of a multiple of four; fewer than
+//! 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed, and which tiles a block
+//! computes.
 
 mod compute;
 mod convert;

@@ -1,9 +1,11 @@
-//! Storing: straight from the product. A lane has two neighbouring positions of two rows in each block of columns; where
-//! patches are two wide, these rows are the same output channel and neighbours along x, and all four lie side by side.
+//! Storing: straight from the product. A lane has two neighbouring positions of two rows of each slot in each block of
+//! columns, and rows of the slots take turns. Where patches are two wide, each two rows are the same output channel and
+//! neighbours along x, so that four words lie side by side; where they are four wide, and there are two slots, all four
+//! rows are. Elsewhere sectors are written in pieces.
 
 use cuda_std::{math, mem, thread, warp};
 
-use super::{Job, Operands, PLACES, Patch, SLOT_ROWS, Team, compute::BLOCKS};
+use super::{Job, Operands, PLACES, Patch, Team, compute::BLOCKS};
 use crate::{
     index::Index,
     tile::{Product, TEAM_THREADS, sync_team},
@@ -48,18 +50,25 @@ impl Target<'_> {
             sync_team();
             // Places are even, and multiples of four where there are fours.
             let is_aligned = |words: usize| self.operands.output.addr().is_multiple_of(4 * words);
-            unrolled!(SLOT in 0..SLOTS, at most 2 => {
-                match self.t.extents[2] {
-                    0 if is_aligned(2) => self.store_pairs::<SLOTS, SLOT>(product, sum, |place, pair| {
-                        mem::store(place.cast(), pair)
-                    }),
-                    0 => self.store_pairs::<SLOTS, SLOT>(product, sum, store_words),
-                    _ if is_aligned(4) => self.store_fours::<SLOTS, SLOT>(product, sum, |place, fours| {
-                        mem::store(place.cast(), fours)
-                    }),
-                    _ => self.store_fours::<SLOTS, SLOT>(product, sum, store_words),
+            match self.t.extents[2] {
+                0 if is_aligned(2) => {
+                    self.store_pairs::<SLOTS>(product, sum, |place, pair| mem::store(place.cast(), pair))
                 }
-            });
+                0 => self.store_pairs::<SLOTS>(product, sum, store_words),
+                1 if is_aligned(4) => {
+                    self.store_fours::<SLOTS>(product, sum, |place, fours| mem::store(place.cast(), fours))
+                }
+                1 => self.store_fours::<SLOTS>(product, sum, store_words),
+                _ if SLOTS == 2 && is_aligned(4) => self.store_exchanged::<SLOTS>(product, sum),
+                log_x if is_aligned(2) => self.store_fours::<SLOTS>(product, sum, |place, [a, b, c, d]| {
+                    mem::store(place.cast(), [a, b]);
+                    mem::store(place.wrapping_add(1 << log_x).cast(), [c, d]);
+                }),
+                log_x => self.store_fours::<SLOTS>(product, sum, |place, [a, b, c, d]| {
+                    store_words(place, [a, b]);
+                    store_words(place.wrapping_add(1 << log_x), [c, d]);
+                }),
+            }
         }
     }
 
@@ -87,15 +96,15 @@ impl Target<'_> {
         }
     }
 
-    /// The lane's row in the first or the second eight of the warp's rows of a slot.
+    /// The lane's row in one of the eights of rows that the warp has, one behind the other: two in each slot.
     ///
     /// # Safety
     /// As the kernels.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn row<const SLOTS: usize>(&self, slot: u32, half: u32) -> Row {
+    unsafe fn row<const SLOTS: usize>(&self, number: u32) -> Row {
         let t = self.t;
-        let first = Team::this(t).first_row::<SLOTS>() + slot * SLOT_ROWS;
-        let block = first / 8 + thread::thread_idx_x() % TEAM_THREADS / 32 * 2 + half;
+        let warp = thread::thread_idx_x() % TEAM_THREADS / 32;
+        let block = Team::this(t).first_row::<SLOTS>() / 8 + warp * 2 * SLOTS as u32 + number;
         let [_, log_y, log_x] = t.extents;
         let element = block & ((1 << t.elements()) - 1);
         let (z, y, x) =
@@ -113,13 +122,13 @@ impl Target<'_> {
         }
     }
 
-    /// Stores both halves of the warp's rows of a slot, which are neighbours along x, with a function that stores four
-    /// words.
+    /// Stores each two eights of the warp's rows, which are neighbours along x, with a function that stores two words
+    /// of each of two positions.
     ///
     /// # Safety
     /// As [`store`](Self::store), when places have been found.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_fours<const SLOTS: usize, const SLOT: usize>(
+    unsafe fn store_fours<const SLOTS: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
         sum: Sum,
@@ -127,26 +136,64 @@ impl Target<'_> {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let row = self.row::<SLOTS>(SLOT as u32, 0);
+            let rows = [0, 2].map(|number| self.row::<SLOTS>(number));
             let places = Team::this(self.t).places().add(warp::lane_id() % 4);
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 let place = places.add(BLOCK as u32 * 4).load();
-                let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                let fours = [a, c, b, d].map(|value| sum.of(value, row.bias));
-                if row.exists && place != NOWHERE {
-                    store(row.output.wrapping_add(place as usize), fours);
+                let values = eights::<SLOTS, BLOCK>(product);
+                unrolled!(PAIR in 0..SLOTS, at most 2 => {
+                    let row = &rows[PAIR];
+                    let ([a, c], [b, d]) = (values[2 * PAIR], values[2 * PAIR + 1]);
+                    let fours = [a, b, c, d].map(|value| sum.of(value, row.bias));
+                    if row.exists && place != NOWHERE {
+                        store(row.output.wrapping_add(place as usize), fours);
+                    }
+                });
+            });
+        }
+    }
+
+    /// Stores the warp's four eights of rows, which are four neighbours along x. Lanes exchange the words of a position
+    /// with the lane beside them: first both store those of the even lane's positions, then of the odd lane's.
+    ///
+    /// # Safety
+    /// As [`store`](Self::store), when places have been found; the output is aligned to 16 bytes.
+    #[cfg_attr(gpu, inline(always))]
+    unsafe fn store_exchanged<const SLOTS: usize>(&self, product: &impl Product<BLOCKS, SLOTS>, sum: Sum) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let row = self.row::<SLOTS>(0);
+            let lane = warp::lane_id();
+            let is_odd = !lane.is_multiple_of(2);
+            let places = Team::this(self.t).places().add(lane % 4);
+            // Odd lanes store the second one of two positions.
+            let second = if is_odd { 1 << self.t.extents[2] } else { 0 };
+            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+                let place = places.add(BLOCK as u32 * 4).load();
+                let values = eights::<SLOTS, BLOCK>(product).map(|pair| pair.map(|value| sum.of(value, row.bias)));
+                let given = values.map(|[first, second]| if is_odd { first } else { second });
+                let taken = given.map(|value| f32::from_bits(warp::warp_shuffle_xor(u32::MAX, value.to_bits(), 1)));
+                let place_beside = warp::warp_shuffle_xor(u32::MAX, place, 1);
+                let kept = values.map(|[first, second]| if is_odd { second } else { first });
+                let [of_even, of_odd] = if is_odd { [place_beside, place] } else { [place, place_beside] };
+                let [words_of_even, words_of_odd] = if is_odd { [taken, kept] } else { [kept, taken] };
+                if row.exists && of_even != NOWHERE {
+                    mem::store(row.output.wrapping_add((of_even + second) as usize).cast(), words_of_even);
+                }
+                if row.exists && of_odd != NOWHERE {
+                    mem::store(row.output.wrapping_add((of_odd + second) as usize).cast(), words_of_odd);
                 }
             });
         }
     }
 
-    /// Stores both halves of the warp's rows of a slot, which have nothing to do with each other, with a function that
-    /// stores two words.
+    /// Stores the warp's eights of rows, which have nothing to do with each other, with a function that stores two
+    /// words.
     ///
     /// # Safety
     /// As [`store`](Self::store), when places have been found.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn store_pairs<const SLOTS: usize, const SLOT: usize>(
+    unsafe fn store_pairs<const SLOTS: usize>(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
         sum: Sum,
@@ -154,20 +201,37 @@ impl Target<'_> {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            let rows = [0, 1].map(|half| self.row::<SLOTS>(SLOT as u32, half));
+            let rows = [0, 1, 2, 3].map(|number| self.row::<SLOTS>(number));
             let places = Team::this(self.t).places().add(warp::lane_id() % 4);
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 let place = places.add(BLOCK as u32 * 4).load();
-                let [a, b, c, d] = product.values::<SLOT, BLOCK>();
-                unrolled!(HALF in 0..2, at most 2 => {
-                    let row = &rows[HALF];
-                    let pair = [[a, b], [c, d]][HALF].map(|value| sum.of(value, row.bias));
+                let values = eights::<SLOTS, BLOCK>(product);
+                unrolled!(NUMBER in 0..2 * SLOTS, at most 4 => {
+                    let row = &rows[NUMBER];
+                    let pair = values[NUMBER].map(|value| sum.of(value, row.bias));
                     if row.exists && place != NOWHERE {
                         store(row.output.wrapping_add(place as usize), pair);
                     }
                 });
             });
         }
+    }
+}
+
+/// The sums of a lane's two positions in each of the warp's eights of rows, of which there are two in each slot.
+///
+/// # Safety
+/// As [`Product::values`].
+#[cfg_attr(gpu, inline(always))]
+unsafe fn eights<const SLOTS: usize, const BLOCK: usize>(product: &impl Product<BLOCKS, SLOTS>) -> [[f32; 2]; 4] {
+    // SAFETY: the caller's promise. The slots take turns.
+    unsafe {
+        let [a, b, c, d] = product.values::<0, BLOCK>();
+        if const { SLOTS == 1 } {
+            return [[a, b], [c, d], [0.0; 2], [0.0; 2]];
+        }
+        let [e, f, g, h] = product.values::<1, BLOCK>();
+        [[a, b], [e, f], [c, d], [g, h]]
     }
 }
 

@@ -134,8 +134,8 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         }
     }
 
-    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, of which
-    /// each warp has 16, by positions, which are the columns.
+    /// Adds the product of 64 columns of a slab of 16 channels as `f16`, which are the rows here, of which each warp has
+    /// 16, by positions, which are the columns. The slots take turns: each has eight rows, then the next one has.
     ///
     /// # Safety
     /// All lanes of the warp come here together. Nobody is writing to the slab or the positions.
@@ -147,8 +147,9 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         _filled: bool,
     ) {
         const HALF: u32 = BLOCK_WORDS / 2;
-        let first = slab.0.add(thread::thread_idx_x() % TEAM_THREADS / 32 * 2 * BLOCK_WORDS);
-        let second = first.add(BLOCK_WORDS);
+        let eight_rows = SLOTS as u32 * BLOCK_WORDS;
+        let first = slab.0.add(thread::thread_idx_x() % TEAM_THREADS / 32 * 2 * eight_rows);
+        let second = first.add(eight_rows);
         // SAFETY: the caller's promise.
         unsafe {
             let rows = [first, second, first.add(HALF), second.add(HALF)].map(|word| word.load().to_bits());

@@ -172,7 +172,7 @@ macro_rules! product_of_weights {
             slot = const $slot,
             add = in(reg32) $add,
             weights = in(reg32) $slab.0,
-            column_stride = const COLUMN_STRIDE,
+            column_stride = const COLUMN_STRIDE * SLOTS as u32,
             positions = in(reg32) $positions.0,
             // The upper half of the descriptor: how far eight positions further on are, in units of 16 bytes.
             position_stride = const EIGHT_BYTES / 16,
@@ -247,8 +247,9 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
         unsafe { if F16 { products!(true) } else { products!(false) } }
     }
 
-    /// Adds the product of the first 64 columns of a slab of 16 channels as `f16`, which are the rows here, by
-    /// positions, which are the columns; a slot that is not `filled` is overwritten.
+    /// Adds the product of 64 columns of a slab of 16 channels as `f16`, which are the rows here, by positions, which
+    /// are the columns; a slot that is not `filled` is overwritten. The slots take turns: each has eight rows, then the
+    /// next one has.
     ///
     /// # Safety
     /// As [`add_product`](Self::add_product), for the positions as well.

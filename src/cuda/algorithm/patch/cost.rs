@@ -17,6 +17,9 @@ const SPLIT_STAGE: (f64, f64) = (1010.0, 28.0);
 /// Bytes per cycle that a multiprocessor stores.
 const STORED_BYTES: f64 = 27.0;
 
+/// How many times as long it takes to store sectors in pieces.
+const IN_PIECES: f64 = 3.2;
+
 /// Bytes per cycle that memory moves.
 const MOVED_BYTES: f64 = 1970.0;
 
@@ -31,7 +34,8 @@ pub(super) fn cycles(task: &Task, layout: &Layout) -> f64 {
     let weights = if layout.keeps_weights { 0 } else { tile.chunk_bytes() };
     let (converting, fetched_bytes) = if tile.variant.split { SPLIT_STAGE } else { STAGE };
     let stage = converting.max(f64::from(staged + weights) / fetched_bytes);
-    let stored = f64::from(tile.rows() * tile.positions() * 4) / STORED_BYTES;
+    let pieces = if tile.stores_sectors(problem) { 1.0 } else { IN_PIECES };
+    let stored = pieces * f64::from(tile.rows() * tile.positions() * 4) / STORED_BYTES;
     let rounds = layout.jobs.div_ceil(layout.blocks.max(1));
     let computing = f64::from(rounds) * (f64::from(layout.chunks) * stage + stored);
     let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);

@@ -42,6 +42,11 @@ impl Tile {
         patch::moves_on(self.variant.slots, self.variant.split)
     }
 
+    /// Whether lanes have enough neighbours along x to store whole sectors.
+    pub(super) fn stores_sectors(&self, problem: &Problem<3>) -> bool {
+        problem.axes()[2].stride <= if self.variant.slots == 2 { 4 } else { 2 }
+    }
+
     /// Blocks of eight input channels that are staged together: a chunk.
     pub(super) fn chunk_blocks(&self) -> u32 {
         patch::staged(self.variant.split) / CHANNELS / self.positions()

@@ -65,7 +65,7 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
         return Err(Unsupported::Hopper);
     }
     let [z, y, x] = problem.axes();
-    let has_patches = [z, y, x].into_iter().all(makes_patches) && x.stride <= 2;
+    let has_patches = [z, y, x].into_iter().all(makes_patches);
     // Of no samples there are no rows, whatever they would be.
     let has_aligned_rows = problem.batch() == 0 || x.input.is_multiple_of(2) && input_plane(problem).is_multiple_of(4);
     if !has_patches || !has_aligned_rows {

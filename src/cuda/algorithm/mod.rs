@@ -42,9 +42,9 @@ pub enum Algorithm {
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
     /// Matrix products on tensor cores for layers whose kernel is as large as their stride, as the upsampling steps of
-    /// U-Nets. For strides that are powers of two, one or two along the last axis, without padding, and rows of an even
-    /// number of positions, in TF32 precision, on compute capability 9.0, and tensors of fewer than 2^31 elements.
-    /// Bitwise repeatable; packs the weight.
+    /// U-Nets. For strides that are powers of two, without padding, rows of an even number of positions, and planes of a
+    /// multiple of four, on compute capability 9.0, and tensors of fewer than 2^31 elements. Bitwise repeatable; packs
+    /// the weight.
     Patch,
     /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not
     /// bitwise repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by

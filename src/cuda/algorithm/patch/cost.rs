@@ -1,6 +1,7 @@
 //! What a layout costs: a model, linear in what there is to do but for what happens at the same time. Its constants were
-//! fitted to 90 layers with up to eight layouts each on an H200, from 6 us to 0.6 ms, of which it is wrong by 9 % on
-//! average; the layouts that it takes are 1 % slower than the fastest ones (`benchmarks/2026-11-28-gpu-patch.md`).
+//! fitted to 90 layers with up to eight layouts each on an H200, from 6 us to 0.6 ms, in TF32 and in `f32`, of which it
+//! is wrong by 9 % on average; the layouts that it takes are 1 % slower than the fastest ones, or less
+//! (`benchmarks/2026-11-28-gpu-patch.md`, `2026-11-28-gpu-patch-f32.md`).
 
 use super::{Task, layout::Layout};
 

@@ -50,8 +50,13 @@ const MOST_OTHERS: usize = 7;
 /// The kernel that packs the weight.
 const PACK: &str = "pack_f16";
 
+/// Whether there are flat kernels for a precision on a GPU.
+fn has_kernels(precision: Precision, target: &Target) -> bool {
+    precision == Precision::Tf32 && target.large_tiles
+}
+
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if precision != Precision::Tf32 || !target.large_tiles {
+    if !has_kernels(precision, target) {
         return Vec::new();
     }
     flat::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).chain(packed::PACKERS).collect()
@@ -84,7 +89,7 @@ fn takes_little_memory(task: &Task) -> bool {
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if task.precision != Precision::Tf32 || !task.target.large_tiles {
+    if !has_kernels(task.precision, &task.target) {
         return Err(Unsupported::Tf32OnHopper);
     }
     // One input element with several taps counts as an axis of as large a stride: see `Problem::simplified`.

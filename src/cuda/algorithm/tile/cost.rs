@@ -121,6 +121,16 @@ const LEAD_SPLIT: f64 = 1.01;
 /// Cycles that the hardware takes for each row of a box, at least.
 const BOX_ROW: f64 = 4.0;
 
+/// Words of a row of a box that is short: it takes longer, so that pictures of 4 by 4 are better copied by threads
+/// (`benchmarks/2026-11-28-gpu-short-rows.md`).
+const SHORT_ROW: f64 = 12.0;
+
+/// Cycles that the hardware takes for a short row, at least.
+const SHORT_BOX_ROW: f64 = 12.0;
+
+/// The same in single precision, where the model is better with less.
+const SHORT_BOX_ROW_SPLIT: f64 = 8.0;
+
 /// Words of a row that it asks the L2 cache for at a time, in a cycle.
 const REQUEST_WORDS: usize = 16;
 
@@ -247,6 +257,15 @@ fn load_cycles(neighbours: usize, aligned: bool) -> usize {
 /// begin at multiples of so many words.
 fn row_bytes(words: f64, alignment: u32) -> f64 {
     4.0 * words + 32.0 - 4.0 * f64::from(alignment)
+}
+
+/// Cycles that the hardware takes for a row of so many words of a box, at least.
+fn box_row(words: f64, split: bool) -> f64 {
+    match (words <= SHORT_ROW, split) {
+        (false, _) => BOX_ROW,
+        (true, false) => SHORT_BOX_ROW,
+        (true, true) => SHORT_BOX_ROW_SPLIT,
+    }
 }
 
 /// Requests for a row of so many words of a box. Those of rows that begin anywhere are cut at both ends.
@@ -514,7 +533,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
     let instructions_of_fetch =
         if layout.in_boxes { 0.0 } else { channels / 3.0 * (copies / 32.0).ceil() * copy_instructions };
     let fetch = if layout.in_boxes {
-        rows * channels * BOX_ROW.max(requests(layout, row))
+        rows * channels * box_row(row, variant.split).max(requests(layout, row))
     } else {
         instructions_of_fetch * FETCH_ISSUE
     };

@@ -269,6 +269,21 @@ mod tests {
         assert!(!stored_in_boxes(3, 1 << 16, Target::EMULATED_OLDER), "an older GPU");
     }
 
+    /// Pictures of 4 by 4 took 0.0179 and 0.0251 ms so, instead of 0.0252 and 0.0373
+    /// (`benchmarks/2026-11-28-gpu-short-rows.md`).
+    #[test]
+    fn threads_copy_the_shortest_rows() {
+        let in_boxes = |extent: usize, precision: Precision| {
+            let layer = ConvTranspose2d::builder(192, 192, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
+            let problem = layer.problem(Shape::batched(128, 192, [extent, extent])).unwrap().to_compute();
+            recipe(&Task::new(problem, precision, Target::EMULATED)).unwrap().description.contains("in boxes")
+        };
+        for precision in [Precision::Tf32, Precision::F32] {
+            assert!(!in_boxes(4, precision), "{precision:?}");
+            assert!(in_boxes(16, precision), "{precision:?}");
+        }
+    }
+
     #[test]
     fn regions_leave_rows_whole_where_that_is_cheaper() {
         let divides_rows = |batch: usize, channels: [usize; 2], input: [usize; 3], kernel: [usize; 3]| {

@@ -19,6 +19,9 @@ pub enum Precision {
     /// by default: relative error of an output tensor (L2 norm) at most 5e-4, and up to three times as fast on tensor
     /// cores. Algorithms without tensor cores compute in `f32` none the less.
     ///
+    /// That is 3e-4 for values at random, of outputs that are many. Where few elements cancel out to little, as any sum
+    /// may, less of what is left is right: of eight elements of 512 products each, 5.6e-4 was measured.
+    ///
     /// On compute capability 9.0, layers with many products for each input element may be computed with `f16` factors,
     /// which have as many bits of fraction, after inputs and weights have been multiplied by powers of two. Inputs of
     /// any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15

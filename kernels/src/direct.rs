@@ -411,7 +411,7 @@ impl<I: Index> Slice<'_, I> {
         let end = I::new(if is_needed && iy < I::new(ay.input) { ax.input } else { 0 });
         let last = self.operands.input.wrapping_add(self.input.plus(iy.times(I::new(ax.input))).plus(ix).offset());
         let mut window = [0.0; W];
-        unrolled!(VECTOR in 0..W / L, at most 16 => {
+        unrolled!(VECTOR in 0..{ W / L }, at most 16 => {
             let entry = VECTOR * L;
             let number = first.plus(I::new(entry as u64));
             let back = number.times(input_step);

@@ -1,11 +1,13 @@
 //! The GPU kernels of conv-transpose, and the parameters that host and device share.
 //!
 //! On the GPU this crate is compiled to PTX; on the host it is an ordinary library, whose parameter types the launchers
-//! fill in. There the tile kernels are left out, unless for the emulator: the host needs their parameters and limits.
-//! What has to be inlined on the GPU is not on the host (`cfg(gpu)`), which compiles in a quarter of the time then, and
-//! runs nearly as fast. A kernel is one file: its idea and its limits at the top, then the code. A kernel that counts
-//! positions comes twice: with 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices
-//! for the rest.
+//! fill in. There the large kernels (`tile`, `flat`, `patch`) are left out, unless for the emulator: the host needs
+//! their parameters and limits. What has to be inlined on the GPU is not on the host (`cfg(gpu)`), which compiles in a
+//! quarter of the time then, and runs nearly as fast.
+//!
+//! A kernel is one file, or a folder: its idea and its limits at the top, then the code. A kernel that counts positions
+//! comes twice: with 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the
+//! rest.
 
 #![no_std]
 #![cfg_attr(gpu, feature(abi_ptx, asm_experimental_arch))]

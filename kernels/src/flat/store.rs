@@ -96,7 +96,7 @@ impl Target<'_> {
         if channels.count == 0 {
             return;
         }
-        unrolled!(PART in 0..lines(BLOCKS, RESIDUES), at most 4 => {
+        unrolled!(PART in 0..{ lines(BLOCKS, RESIDUES) }, at most 4 => {
             // SAFETY: the caller's promise; barriers lie between writing and reading.
             unsafe {
                 stage::<BLOCKS, RESIDUES, PART, HALF>(product, sum);

@@ -227,7 +227,7 @@ where
     fn load_by(&mut self, t: &Patch, load: impl Fn(bool, *const f32) -> [f32; POSITIONS]) -> Values<POSITIONS> {
         let mut values = [[0.0; POSITIONS]; CHANNELS as usize];
         let mut place = self.next;
-        unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
+        unrolled!(CHANNEL in 0..{ CHANNELS as usize }, at most 8 => {
             values[CHANNEL] = load((CHANNEL as u32) < self.channels, place);
             place = next_channel(t, place);
         });
@@ -306,7 +306,7 @@ impl Line {
 fn largest<const POSITIONS: usize>(values: &Values<POSITIONS>) -> f32 {
     let largest_of = |of: fn(f32) -> f32| {
         let mut largest = 0.0;
-        unrolled!(CHANNEL in 0..CHANNELS as usize, at most 8 => {
+        unrolled!(CHANNEL in 0..{ CHANNELS as usize }, at most 8 => {
             unrolled!(POSITION in 0..POSITIONS, at most 4 => {
                 largest = larger_magnitude(largest, of(values[CHANNEL][POSITION]));
             });

@@ -206,7 +206,7 @@ impl Target<'_> {
             unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
                 let place = places.add(BLOCK as u32 * 4).load();
                 let values = eights::<SLOTS, BLOCK>(product);
-                unrolled!(NUMBER in 0..2 * SLOTS, at most 4 => {
+                unrolled!(NUMBER in 0..{ 2 * SLOTS }, at most 4 => {
                     let row = &rows[NUMBER];
                     let pair = values[NUMBER].map(|value| sum.of(value, row.bias));
                     if row.exists && place != NOWHERE {

@@ -203,6 +203,21 @@ const fn slabs_before(halved: usize, taps: usize, neighbour: usize, slot: usize)
     earlier + if slot % 2 == 1 { taken(halved, 0) >> neighbour & 1 } else { 0 }
 }
 
+/// A neighbouring tap of an input row, for a slot. Its constants are evaluated once, not for each kernel.
+struct RowTap<const TAPS: usize, const HALVED: usize, const ROW: usize, const NEIGHBOUR: usize, const SLOT: usize>;
+
+impl<const TAPS: usize, const HALVED: usize, const ROW: usize, const NEIGHBOUR: usize, const SLOT: usize>
+    RowTap<TAPS, HALVED, ROW, NEIGHBOUR, SLOT>
+{
+    /// Whether the slot takes it.
+    const IS_TAKEN: bool = takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT);
+    /// The number of its slab of weights.
+    const SLAB: u32 = slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) + tap(TAPS, HALVED, ROW, SLOT);
+    /// Whether it is the slot's first one of the run.
+    const IS_FIRST: bool =
+        NEIGHBOUR as u32 == taken(HALVED, SLOT).trailing_zeros() && tap(TAPS, HALVED, ROW, SLOT) == 0;
+}
+
 /// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in
 /// the way of that number.
 ///
@@ -404,7 +419,7 @@ unsafe fn row_by_row<
             next[1] = row.load::<NEIGHBOURS>(t, aligned, are_16);
         }
         meanwhile();
-        unrolled!(ROW in 0..rows(SLOTS, TAPS, HALVED), at most 10 => {
+        unrolled!(ROW in 0..{ rows(SLOTS, TAPS, HALVED) }, at most 10 => {
             let fragments = next[0];
             next[0] = next[1];
             if ROW + rows_ahead < count {
@@ -424,12 +439,11 @@ unsafe fn row_by_row<
                     whole[NEIGHBOUR % 3]
                 };
                 unrolled!(SLOT in 0..SLOTS, at most 8 => {
-                    if const { takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT) } {
-                        let tap = const { tap(TAPS, HALVED, ROW, SLOT) };
-                        let number = const { slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) } + tap;
-                        let is_first = NEIGHBOUR as u32 == const { taken(HALVED, SLOT).trailing_zeros() } && tap == 0;
-                        let slab = staged.weight.add(number * slab_units);
-                        multiply::<BLOCKS, SLOTS, SPLIT, F16, SLOT>(accumulators, &factor, slab, !is_first || !fresh);
+                    type This<const TAPS: usize, const HALVED: usize> = RowTap<TAPS, HALVED, ROW, NEIGHBOUR, SLOT>;
+                    if This::<TAPS, HALVED>::IS_TAKEN {
+                        let slab = staged.weight.add(This::<TAPS, HALVED>::SLAB * slab_units);
+                        let filled = !This::<TAPS, HALVED>::IS_FIRST || !fresh;
+                        multiply::<BLOCKS, SLOTS, SPLIT, F16, SLOT>(accumulators, &factor, slab, filled);
                     }
                 });
                 if SPLIT || NEIGHBOUR + 1 == NEIGHBOURS {

@@ -140,7 +140,7 @@ unsafe fn add_up<const BLOCKS: usize, const SLOTS: usize>(t: &Tiling, product: &
         while part < const { (BLOCKS * SLOTS) as u32 } {
             let place = owned.add(part * TEAMS * TEAM_THREADS);
             let mut sum = [0.0; 4];
-            unrolled!(PARTNER in 0..MOST_PARTNERS as usize, at most 8 => {
+            unrolled!(PARTNER in 0..{ MOST_PARTNERS as usize }, at most 8 => {
                 if (PARTNER as u32) < t.partners {
                     let [a, b, c, d] = cluster::load(place, PARTNER as u32);
                     sum = [sum[0] + a, sum[1] + b, sum[2] + c, sum[3] + d];

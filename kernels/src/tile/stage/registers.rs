@@ -30,10 +30,10 @@ pub(super) unsafe fn stage_weights(target: SharedPtr<u8>, source: *const f32, by
     unsafe {
         while unit + (UNDER_WAY - 1) * STEP < count {
             let mut units = [[0.0; 4]; UNDER_WAY as usize];
-            unrolled!(NUMBER in 0..UNDER_WAY as usize, at most 8 => {
+            unrolled!(NUMBER in 0..{ UNDER_WAY as usize }, at most 8 => {
                 units[NUMBER] = mem::load_readonly(source.wrapping_add((unit + NUMBER as u32 * STEP) as usize));
             });
-            unrolled!(NUMBER in 0..UNDER_WAY as usize, at most 8 => {
+            unrolled!(NUMBER in 0..{ UNDER_WAY as usize }, at most 8 => {
                 target.add(unit + NUMBER as u32 * STEP).store(units[NUMBER]);
             });
             unit += UNDER_WAY * STEP;

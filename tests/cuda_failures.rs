@@ -76,6 +76,22 @@ fn devices_come_and_go_without_a_leak() {
     assert_eq!(free_bytes(), before, "device memory was lost");
 }
 
+/// The driver leaves a primary context current when nobody holds it any longer, and nothing can be made in it then.
+#[test]
+fn a_context_that_is_gone_gives_way_to_the_next_device() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = "a_context_that_is_gone_gives_way_to_the_next_device";
+    let Some(first) = gpu::device(name) else { return };
+    drop(first);
+    for ordinal in 0..2 {
+        match Device::new(ordinal) {
+            Ok(device) => use_a_plan(&device),
+            Err(CudaError::NoDevice { ordinal: 1, .. }) => gpu::say(&format!("cuda {name}: there is one GPU only")),
+            Err(reason) => panic!("GPU {ordinal}: {reason}"),
+        }
+    }
+}
+
 #[test]
 fn a_search_frees_its_scratch_memory() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -90,7 +90,7 @@ pub struct Arguments {
     ///
     /// The default is what cuBLAS reaches on an H200. For f32, which takes three products for one, the floor assumes a
     /// third.
-    #[arg(long, default_value_t = 360.0, value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 400.0, value_parser = positive, allow_negative_numbers = true)]
     pub tflops: f64,
 
     /// Where to write the results for benches/torch_gpu.py

@@ -57,8 +57,18 @@ impl Drop for Entered {
     }
 }
 
+/// The context that is current on this thread, if there is one that can still be used. The driver leaves one current
+/// that has been destroyed, as a primary context is when nobody holds it any longer.
+pub(super) fn current_alive() -> Result<Option<sys::CUcontext>, CudaError> {
+    let context = current()?;
+    let mut version = 0;
+    // SAFETY: writes one integer. The driver tells contexts that it does not know, or no longer.
+    let alive = !context.is_null() && unsafe { sys::cuCtxGetApiVersion(context, &mut version) } as u32 == 0;
+    Ok(alive.then_some(context))
+}
+
 /// The context that is current on this thread; null if there is none.
-pub(super) fn current() -> Result<sys::CUcontext, CudaError> {
+fn current() -> Result<sys::CUcontext, CudaError> {
     let mut context = ptr::null_mut();
     // SAFETY: writes one handle.
     check("cuCtxGetCurrent", unsafe { sys::cuCtxGetCurrent(&mut context) })?;

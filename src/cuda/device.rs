@@ -91,10 +91,7 @@ impl Device {
     /// The context must outlive the device and everything made with it.
     pub unsafe fn from_current_context() -> Result<Self, CudaError> {
         initialise()?;
-        let current = context::current()?;
-        if current.is_null() {
-            return Err(CudaError::NoContext);
-        }
+        let current = context::current_alive()?.ok_or(CudaError::NoContext)?;
         Self::in_context(Context::Borrowed(current), embedded::newest)
     }
 
@@ -329,9 +326,9 @@ fn primary_context(ordinal: u32) -> Result<Context, CudaError> {
         return Err(CudaError::NoDevice { ordinal, count });
     }
     let device = CustDevice::get_device(ordinal).map_err(failed("cuDeviceGet"))?;
-    let before = context::current()?;
+    let before = context::current_alive()?;
     let primary = cust::context::Context::new(device).map_err(failed("cuDevicePrimaryCtxRetain"))?;
-    if !before.is_null() {
+    if let Some(before) = before {
         // SAFETY: this context was current a moment ago.
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(before) })?;
     }

@@ -169,7 +169,8 @@ impl Module {
         let text = |text: &str| CString::new(text).expect("names of kernels and the compiler's PTX are text");
         match Raw::compile(&text(ptx), &text(kernel), &mut log) {
             Ok(raw) => Ok(Self { raw, _log: log }),
-            Err(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
+            Err(code) if is_about_ptx(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
+            Err(code) => Err(CudaError::Driver { call: "cuLibraryLoadData", status: Status(code as u32) }),
         }
     }
 
@@ -333,6 +334,21 @@ impl Kernel {
         };
         check("cuLaunchKernel", result)
     }
+}
+
+/// Whether an error is about the PTX or the driver's compiler, and not about memory, a capture, or a kernel before.
+fn is_about_ptx(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_INVALID_IMAGE
+            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | CUresult::CUDA_ERROR_INVALID_PTX
+            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
+            | CUresult::CUDA_ERROR_INVALID_SOURCE
+            | CUresult::CUDA_ERROR_NOT_FOUND
+    )
 }
 
 fn explain(architecture: &str, ptx: &str, status: Status, log: &[u8]) -> CudaError {

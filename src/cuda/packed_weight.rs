@@ -56,7 +56,7 @@ impl<const D: usize> PackedWeight<D> {
         weight_span.check_device(plan.device().ordinal())?;
         if plan.packed_len() == 0 {
             let target = self.memory.buffer().as_device_ptr().as_raw();
-            // SAFETY: both buffers have as many elements, and freeing them waits for the copy.
+            // SAFETY: both buffers have as many elements, and freeing them waits for the copy, or comes behind it.
             let copied = unsafe {
                 sys::cuMemcpyDtoDAsync_v2(target, weight_span.address(), self.device_bytes(), stream.as_inner())
             };

@@ -120,6 +120,9 @@ impl<const D: usize> Plan<D> {
     /// a kernel waits until the driver has compiled it, or some time, if there is another one meanwhile
     /// ([`Options::compile_within`]); forward calls load nothing. To drop a plan is to wait for the compiler.
     ///
+    /// Planning works on the current rayon pool. So a task of that pool that holds a lock meanwhile may wait for ever:
+    /// rayon lets a thread that waits begin other tasks, which may want the same lock.
+    ///
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds
     /// a limit of the algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its
@@ -257,8 +260,9 @@ impl<const D: usize> Plan<D> {
     /// matter.
     ///
     /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and
-    /// row-major, in the memory of the plan's device. The output is complete when the stream has got this far; until
-    /// then the operands must not be written to, by work on other streams for example.
+    /// row-major, in the memory of the plan's device, and of its context if the program has more than one for it. The
+    /// output is complete when the stream has got this far; until then the operands must not be written to, by work on
+    /// other streams for example, nor freed in the order of another stream.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
@@ -302,8 +306,8 @@ impl<const D: usize> Plan<D> {
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
         let weight_len = self.problem.weight_shape().len();
         let operands = operands::checked(&self.problem, weight_len, self.device.ordinal(), spans, bias)?;
-        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device
-        // memory waits for the kernels that use it, so they stay valid.
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. They stay valid:
+        // freeing device memory waits for the kernels that use it, or is ordered behind them, as callers are told.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
     }
 
@@ -340,7 +344,9 @@ impl<const D: usize> Plan<D> {
     ///
     /// It enqueues the kernels of the layer and nothing else but the order of their turns, so CUDA graphs can capture
     /// it. A graph has memory of its own for what the plan's workspace is used for otherwise, so that it can run beside
-    /// other calls.
+    /// other calls; with such memory, CUDA allows one instance of it at a time, and not as part of another graph. What
+    /// is captured keeps using the plan and the packed weight, so both have to outlive the graph; and it keeps the
+    /// kernels of the moment, so [`warm_up`](Self::warm_up) first.
     ///
     /// # Errors
     /// As [`forward`](Self::forward); [`CudaError::ForeignWeight`] if another plan packed the weight.
@@ -362,8 +368,8 @@ impl<const D: usize> Plan<D> {
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
         let operands = operands::checked(&self.problem, self.kept_weight_len(), self.device.ordinal(), spans, bias)?;
-        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. Freeing device
-        // memory waits for the kernels that use it, so they stay valid.
+        // SAFETY: the context is current, the stream belongs to it, and the operands were checked. They stay valid:
+        // freeing device memory waits for the kernels that use it, or is ordered behind them, as callers are told.
         unsafe { self.compute(stream.as_inner(), &operands.with_packed_weight()) }
     }
 

@@ -18,6 +18,7 @@ use std::{
 };
 
 use constants::{with_constants, with_least_blocks};
+use cust::sys;
 use reachable::reachable;
 
 use super::{
@@ -84,7 +85,8 @@ impl Specialised {
     fn new(compilation: Compilation) -> Self {
         let compilation = Arc::new(compilation);
         let theirs = compilation.clone();
-        let thread = thread::Builder::new().name("compile a kernel".to_owned()).spawn(move || theirs.run()).ok();
+        let thread =
+            thread::Builder::new().name("compile a kernel".to_owned()).spawn(move || theirs.run_on_thread()).ok();
         if thread.is_none() {
             compilation.run();
         }
@@ -133,6 +135,14 @@ impl Drop for Specialised {
 }
 
 impl Compilation {
+    /// On a thread of its own, whose loading of modules is no concern of what others capture meanwhile.
+    fn run_on_thread(&self) {
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: reads a mode and writes the former one. If it fails, modules are loaded as on any other thread.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        self.run();
+    }
+
     fn run(&self) {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.compiled()));
         *self.lock() = outcome.map_or(Outcome::Panic, Outcome::Done);

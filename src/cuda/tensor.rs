@@ -1,7 +1,7 @@
 //! Tensors in device memory.
 
 use cust::{
-    memory::{AsyncCopyDestination, DeviceBuffer, DeviceCopy},
+    memory::{AsyncCopyDestination, DeviceBuffer, DeviceCopy, DeviceSlice},
     stream::Stream,
 };
 
@@ -36,7 +36,8 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
         Ok(Self::new(device.clone(), shape, buffer))
     }
 
-    /// Gives the `cust` buffer back.
+    /// Gives the `cust` buffer back. To drop it is to wait for the kernels that use it; to free it in the order of a
+    /// stream (`drop_async`) is not: do so only on the stream of the work that uses it, or on one that waits for it.
     pub fn into_buffer(self) -> DeviceBuffer<T> {
         self.memory.into_buffer()
     }
@@ -51,8 +52,8 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
         self.memory.buffer()
     }
 
-    /// The elements in row-major order.
-    pub fn buffer_mut(&mut self) -> &mut DeviceBuffer<T> {
+    /// The elements in row-major order. (Not the buffer itself: one of another length could be put in its place.)
+    pub fn buffer_mut(&mut self) -> &mut DeviceSlice<T> {
         self.memory.buffer_mut()
     }
 

@@ -116,6 +116,7 @@ forwarders! {
     fn cuCtxGetSharedMemConfig(p_config: *mut CUsharedconfig);
     fn cuCtxSetSharedMemConfig(config: CUsharedconfig);
     fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut c_uint);
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
     fn cuCtxGetStreamPriorityRange(least_priority: *mut c_int, greatest_priority: *mut c_int);
     fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char);
     fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);

@@ -6,6 +6,7 @@ use crate::cuda::{
     algorithm::{Algorithm, Task, Way},
     device::Device,
     embedded,
+    plan::Options,
 };
 
 /// The version of the library, which is part of a case.
@@ -18,6 +19,8 @@ pub(super) struct Case {
     gpu: Gpu,
     /// What was asked for.
     algorithm: String,
+    /// Whether kernels may be compiled for the plan.
+    specialised: bool,
     precision: String,
     batch: usize,
     in_channels: usize,
@@ -57,7 +60,7 @@ impl Gpu {
 }
 
 impl Case {
-    pub(super) fn new(gpu: Gpu, wanted: Algorithm, task: &Task) -> Self {
+    pub(super) fn new(gpu: Gpu, options: Options, task: &Task) -> Self {
         let problem = &task.problem;
         let axes = problem.axes().map(|axis| {
             let extents =
@@ -68,7 +71,8 @@ impl Case {
         Self {
             library: LIBRARY.to_owned(),
             gpu,
-            algorithm: wanted.to_string(),
+            algorithm: options.algorithm.to_string(),
+            specialised: !options.generic,
             precision: task.precision.to_string(),
             batch: problem.batch(),
             in_channels: problem.in_channels(),
@@ -116,17 +120,18 @@ pub(super) mod tests {
 
     #[test]
     fn cases_differ_in_whatever_matters() {
-        let usual = || Case::new(gpu(), Algorithm::Auto, &task(2, 2, Precision::F32));
+        let usual = || Case::new(gpu(), Options::default(), &task(2, 2, Precision::F32));
         assert_eq!(usual(), usual());
         let others = [
-            Case::new(gpu(), Algorithm::Tile, &task(2, 2, Precision::F32)),
-            Case::new(gpu(), Algorithm::Auto, &task(3, 2, Precision::F32)),
-            Case::new(gpu(), Algorithm::Auto, &task(2, 3, Precision::F32)),
-            Case::new(gpu(), Algorithm::Auto, &task(2, 2, Precision::Tf32)),
-            Case::new(Gpu { name: "Another GPU".to_owned(), ..gpu() }, Algorithm::Auto, &task(2, 2, Precision::F32)),
-            Case::new(Gpu { capability: (9, 1), ..gpu() }, Algorithm::Auto, &task(2, 2, Precision::F32)),
-            Case::new(Gpu { multiprocessors: 114, ..gpu() }, Algorithm::Auto, &task(2, 2, Precision::F32)),
-            Case::new(Gpu { kernels: String::new(), ..gpu() }, Algorithm::Auto, &task(2, 2, Precision::F32)),
+            Case::new(gpu(), Options::default().algorithm(Algorithm::Tile), &task(2, 2, Precision::F32)),
+            Case::new(gpu(), Options::default().specialised(false), &task(2, 2, Precision::F32)),
+            Case::new(gpu(), Options::default(), &task(3, 2, Precision::F32)),
+            Case::new(gpu(), Options::default(), &task(2, 3, Precision::F32)),
+            Case::new(gpu(), Options::default(), &task(2, 2, Precision::Tf32)),
+            Case::new(Gpu { name: "Another GPU".to_owned(), ..gpu() }, Options::default(), &task(2, 2, Precision::F32)),
+            Case::new(Gpu { capability: (9, 1), ..gpu() }, Options::default(), &task(2, 2, Precision::F32)),
+            Case::new(Gpu { multiprocessors: 114, ..gpu() }, Options::default(), &task(2, 2, Precision::F32)),
+            Case::new(Gpu { kernels: String::new(), ..gpu() }, Options::default(), &task(2, 2, Precision::F32)),
         ];
         for other in others {
             assert_ne!(usual(), other);
@@ -135,7 +140,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_case_is_current_for_this_version_and_these_kernels() {
-        let case = Case::new(gpu(), Algorithm::Auto, &task(2, 2, Precision::F32));
+        let case = Case::new(gpu(), Options::default(), &task(2, 2, Precision::F32));
         assert!(case.is_current());
         assert!(!Case { library: "0.0.1".to_owned(), ..case.clone() }.is_current());
         assert!(!Case { gpu: Gpu { kernels: "0".repeat(64), ..gpu() }, ..case }.is_current());

@@ -2,9 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write},
     path::{Path, PathBuf},
-    process,
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::case::{Case, Choice};
 
 /// What the file says that it is. Another arrangement of its contents has another number.
-const FORMAT: &str = "conv-transpose autotune 1";
+const FORMAT: &str = "conv-transpose autotune 2";
 
 /// Why the decisions of an [`Autotune`](super::Autotune) cannot be saved or loaded.
 #[derive(Debug, Error)]
@@ -76,14 +76,21 @@ pub(super) fn save(path: &Path, decisions: &BTreeMap<Case, Choice>) -> Result<()
     let decision = |(case, choice): (&Case, &Choice)| Decision { case: case.clone(), choice: choice.clone() };
     let contents = Contents { format: FORMAT.to_owned(), decisions: decisions.iter().map(decision).collect() };
     let text = serde_json::to_string_pretty(&contents).expect("text and numbers can be written as JSON");
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", process::id()));
-    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-    written.map_err(|source| {
-        // What is left of a failure is of no use; that it cannot be removed does not matter.
-        let _ = fs::remove_file(&beside);
-        AutotuneFileError::Write { path: path.to_owned(), source }
-    })
+    replace(path, text.as_bytes()).map_err(|source| AutotuneFileError::Write { path: path.to_owned(), source })
+}
+
+/// Writes a file beside it, of a name that nobody else has, and gives it the name.
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    // A bare name has an empty parent.
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    // As any other file: not for its owner alone.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut file = builder.prefix(".autotune").tempfile_in(dir)?;
+    file.write_all(text)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Reads the decisions that this build of the library can use.
@@ -105,10 +112,13 @@ mod tests {
         super::case::tests::{gpu, task},
         *,
     };
-    use crate::{Precision, cuda::Algorithm};
+    use crate::{
+        Precision,
+        cuda::{Algorithm, Options},
+    };
 
     fn decisions() -> BTreeMap<Case, Choice> {
-        let case = |batch| Case::new(gpu(), Algorithm::Auto, &task(batch, 2, Precision::F32));
+        let case = |batch| Case::new(gpu(), Options::default(), &task(batch, 2, Precision::F32));
         let choice = |way| Choice::of(Algorithm::Tile, way);
         BTreeMap::from([(case(1), choice("tile_8x4_f32 on 1x1x4x8 positions")), (case(2), choice("gather"))])
     }
@@ -132,6 +142,21 @@ mod tests {
             save(&path, &decisions).unwrap();
             assert_eq!(load(&path).unwrap(), decisions);
         }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn many_may_save_to_one_file_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tuned.json");
+        save(&path, &decisions()).unwrap();
+        let save_and_load = || {
+            for _ in 0..50 {
+                save(&path, &decisions()).unwrap();
+                assert_eq!(load(&path).unwrap(), decisions());
+            }
+        };
+        std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(save_and_load))));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

@@ -212,7 +212,8 @@
 //! There is no backward pass, and no `f16` or `bf16`. GPUs from compute capability 7.0 on; tensor cores are used from
 //! 8.0 on. `cuda::Algorithm::Tile`, `Col2im`, `Flat` and `Patch` split, round or scale factors for tensor cores and
 //! multiply some by zeros; `Direct` and the CPU multiply by the zeros around the input. So an infinite input or weight
-//! may give NaN where the definition says infinity. `Gather` computes with the factors as they are.
+//! may give NaN where the definition says infinity, and it or NaN may make NaN of outputs beside those that it reaches.
+//! `Gather` computes with the factors as they are.
 
 // The guide speaks of the CUDA backend whether or not it is there.
 #![cfg_attr(not(feature = "cuda"), allow(rustdoc::broken_intra_doc_links))]

@@ -12,7 +12,8 @@ pub enum Precision {
     /// (`_f32_f16`, `patch_`). Inputs of any magnitude are as exact, unless others in the same sample are more than
     /// 2^13 times as large (`patch_`: 2^10), or weights unless others are more than 2^18 times as large: the small ones
     /// are rounded to a multiple of less than 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on each
-    /// other. An infinite input or weight makes NaN of what it reaches.
+    /// other, but for `patch_`, where the power of two may be that of the sample before, and with it the last bits.
+    /// An infinite input or weight makes NaN of what it reaches.
     #[default]
     F32,
     /// Factors are rounded to TF32, with 10 bits behind the binary point, which is what PyTorch does with convolutions

@@ -132,6 +132,19 @@ fn some_rows_without_taps() {
     }
 }
 
+/// Layers whose output is the bias, with so many columns that inputs would be packed for products.
+#[test]
+fn no_tap_reaches_any_output() {
+    let devices = devices("no_tap_reaches_any_output");
+    for (channels, kernel, stride, extent) in [([16, 512], [1, 1], [1, 2], [3, 2]), ([64, 64], [1, 8], [2, 1], [2, 9])]
+    {
+        let layer = ConvTranspose::<2>::builder(channels[0], channels[1], kernel).stride(stride);
+        let padding = stride.map(|stride| stride - 1);
+        let layer = layer.padding(padding).build().unwrap();
+        check(&devices, &layer, Shape::batched(2, channels[0], extent), "tile");
+    }
+}
+
 /// Dilated taps along the axis of rows: in pictures of whole tiles and of others, in boxes and not; beside a stride,
 /// and along z.
 #[test]

@@ -173,9 +173,9 @@ impl<const D: usize> Plan<D> {
         let tables =
             recipe.tables.iter().map(|table| Ok(DeviceMemory::new(device.clone(), device.upload_slice(table.rows())?)));
         let tables = tables.collect::<Result<Vec<_>, CudaError>>()?;
-        let workspace = match recipe.packed_len {
-            0 => None,
-            weight => Some(Workspace::new(device, weight, recipe.scratch_len())?),
+        let workspace = match (recipe.packed_len, recipe.scratch_len()) {
+            (0, 0) => None,
+            (weight, scratch) => Some(Workspace::new(device, weight, scratch)?),
         };
         Ok(Self {
             device: device.clone(),

@@ -169,7 +169,7 @@ impl Layout {
 }
 
 /// How many stretches of positions tiles divide, and how long each is. In single precision these are samples: a tile has
-/// one scale, and no sample is to be less exact because of others.
+/// one scale, and no sample is to be much less exact because of others.
 fn stretches(problem: &Problem<3>, tile: &Tile) -> (u32, u32) {
     let (batch, plane) = (problem.batch() as u32, input_plane(problem) as u32);
     if tile.variant.split { (batch, plane) } else { (1, batch * plane) }

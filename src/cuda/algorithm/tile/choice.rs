@@ -195,10 +195,12 @@ fn is_worth_converting(layout: &Layout) -> bool {
 }
 
 /// A layout with its tables, if it fits the device. The model estimates its shared memory; only the tables know it.
+/// Without products there is nothing to pack the input for.
 fn fitting(task: &Task, (cycles, layout): &Candidate) -> Option<Part> {
     let tables = Tables::new(&task.problem, layout, task.target.shared_bytes)?;
     let words = u128::from(tables.packed_slabs(&task.problem, layout)) * u128::from(layout.slab_bytes() / 4);
-    (words < 1 << 31).then(|| Part { layout: Layout::clone(layout), tables, cycles: *cycles })
+    let has_use = words > 0 || !layout.cut.variant.reads_packed();
+    (has_use && words < 1 << 31).then(|| Part { layout: Layout::clone(layout), tables, cycles: *cycles })
 }
 
 /// The groups of each axis, made once for each number of phases.

@@ -240,7 +240,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, blocks: u32, table: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Shape};
+    use crate::{ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Shape, cuda::algorithm::ways};
 
     #[test]
     fn the_output_is_filled_first_where_most_rows_have_no_taps() {
@@ -254,6 +254,19 @@ mod tests {
         assert_eq!(kernels([1; 3], [3, 1, 1], [1; 3]), [true, false], "one of three");
         assert_eq!(kernels([1; 3], [1, 2, 1], [1; 3]), [false], "one of two");
         assert_eq!(kernels([1; 3], [1, 1, 4], [1; 3]), [false], "every row, if only at some positions");
+    }
+
+    /// Inputs were packed then, to where there was no memory for them.
+    #[test]
+    fn nothing_is_packed_where_no_tap_reaches_the_output() {
+        let layer = ConvTranspose1d::builder(16, 512, [1]).stride([2]).padding([1]).build().unwrap();
+        let problem = layer.problem(Shape::batched(3, 16, [2])).unwrap().to_compute();
+        for precision in [Precision::Tf32, Precision::F32] {
+            let task = Task::new(problem, precision, Target::EMULATED);
+            let ways = ways(Algorithm::Tile, &task).unwrap();
+            let packed: Vec<_> = ways.iter().map(|(_, recipe)| (recipe.packed_len, recipe.scratch_len())).collect();
+            assert!(packed.len() > 1 && packed.iter().all(|&lens| lens == (0, 0)), "{packed:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Plans by measurement on a GPU: what was measured, what is remembered, and that the results are right.
 #![cfg(feature = "cuda")]
 
+mod geometries;
 mod gpu;
 
 use std::{
@@ -13,7 +14,9 @@ use conv_transpose::{
     cuda::{Algorithm, Autotune, Device, Options, Plan},
 };
 use cust::stream::{Stream, StreamFlags};
-use gpu::{expected, whole_numbers};
+use geometries::{Case, Draw, Geometry, Stop, cases, for_all};
+use gpu::{computed, expected, whole_numbers};
+use proptest::prelude::*;
 
 /// Enough for all candidates, on any GPU.
 const ENOUGH: Duration = Duration::from_secs(600);
@@ -126,4 +129,55 @@ fn decisions_of_one_precision_or_algorithm_are_not_those_of_another() {
         autotune.len()
     });
     assert_eq!(known, [1, 2, 3, 3]);
+}
+
+/// How many random layers of each number of axes; see [`Draw`].
+const RANDOM_LAYERS: u32 = 48;
+
+/// Every way that may be measured is right, also one that the model would never choose.
+#[test]
+fn every_way_of_random_layers_is_right() {
+    let Some(device) = gpu::device("every_way_of_random_layers_is_right") else { return };
+    let older: &[&str] = if device.compute_capability() < (8, 0) { &[] } else { &["sm_80", "sm_70"] };
+    let older = older.iter().map(|architecture| Device::with_architecture(0, architecture).unwrap());
+    let devices: Vec<Device> = [device].into_iter().chain(older).collect();
+    check_ways_of_random_layers::<1>(devices.clone());
+    check_ways_of_random_layers::<2>(devices.clone());
+    check_ways_of_random_layers::<3>(devices);
+}
+
+/// Of few channels; of many output channels, so that inputs are packed; of some of both, and of many input channels.
+fn check_ways_of_random_layers<const D: usize>(devices: Vec<Device>) {
+    let factors = prop_oneof![Just([1, 1]), Just([1, 128]), Just([20, 12]), Just([48, 1])];
+    let layers = (cases::<D>(), factors).prop_map(|(case, [of_input, of_output])| {
+        let Geometry { in_per_group, out_per_group, .. } = case.geometry;
+        let (in_per_group, out_per_group) = (of_input * in_per_group, of_output * out_per_group);
+        Case { geometry: Geometry { in_per_group, out_per_group, ..case.geometry }, ..case }
+    });
+    let tally = for_all(Draw::usual(RANDOM_LAYERS), layers, move |case| check_ways(&devices, case));
+    let tally = tally.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(tally.ran > 0);
+}
+
+/// Each way to compute a layer, on each device and in each precision, on integers, which are exact in all of them.
+fn check_ways<const D: usize>(devices: &[Device], case: &Case<D>) -> Result<(), Stop> {
+    let (layer, data) = (case.geometry.layer(), case.integers());
+    let bias = data.bias.unwrap_or_else(|| vec![0.0; case.geometry.out_channels()]);
+    let exact = expected(&layer, &data.input, &data.weight, Some(&bias));
+    for device in devices {
+        let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+        let [input, weight] = [&data.input, &data.weight].map(|tensor| device.upload(tensor).unwrap());
+        let bias = device.upload_slice(&bias).unwrap();
+        for precision in [Precision::Tf32, Precision::F32] {
+            let options = Options::default().precision(precision).specialised(false);
+            for plan in Plan::ways(device, &layer, case.geometry.input_shape(), options).unwrap() {
+                let output = computed(device, &stream, &plan, &input, &weight, &bias);
+                if output.as_slice() != exact {
+                    let (architecture, described) = (device.architecture(), plan.describe());
+                    return Err(Stop::Failed(format!("{architecture}, {precision}, {described} is wrong")));
+                }
+            }
+        }
+    }
+    Ok(())
 }

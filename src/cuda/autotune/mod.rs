@@ -42,12 +42,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 ///
 /// # What is measured
 /// The choice of [`Plan::new`] first, so that there always is an answer; then, as long as there is time, other ways to
-/// cut the problem for the same algorithm, and every other algorithm that the options allow, but
-/// those with much memory for themselves where they are not expected to pay.
-/// ([`Algorithm::Auto`](super::Algorithm::Auto) allows those that are bitwise repeatable.) A candidate is launched once
-/// and, unless it is far slower than the best so far, a few times more; its median counts: of [`Plan::forward_packed`],
-/// that is without the packing of the weight, on tensors that are not in the GPU's caches. Other work on the GPU
-/// disturbs the measurement.
+/// cut the problem for the same algorithm, and every other algorithm that the options allow, but those with much memory
+/// for themselves where they are not expected to pay. ([`Algorithm::Auto`](super::Algorithm::Auto) allows those that
+/// are bitwise repeatable.) A candidate is launched once and, unless it is far slower than the best so far, a few times
+/// more; its median counts: of [`Plan::forward_packed`], that is without the packing of the weight, on tensors that are
+/// not in the GPU's caches. Other work on the GPU disturbs the measurement.
 ///
 /// The tensors are scratch memory of the problem's shapes, filled with zeros, which is freed when the plan is there.
 ///

@@ -185,11 +185,12 @@
 //!
 //! Plans, devices and layers may be shared between threads, and a plan used by several at once. On the CPU, `forward`
 //! works on the current rayon pool and returns when it is done; run it in `ThreadPool::install` to choose another pool.
-//! So does the making of `cuda` plans. As with everything that waits for rayon, tasks of that pool should hold no lock
-//! meanwhile that others of them wait for.
 //! On a GPU it enqueues on the stream it is given and returns before it is done. Calls on one stream follow one
 //! another, so layers chain without waiting; work on different streams is ordered with events. An error of a kernel
 //! shows up in a later call.
+//!
+//! Plans for a GPU are made on the current rayon pool, too. As with everything that waits for rayon, tasks of that pool
+//! should hold no lock meanwhile that others of them wait for.
 //!
 //! # Memory
 //!

@@ -21,16 +21,7 @@ use conv_transpose::{
 };
 use converted::Way;
 use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, expected, whole_numbers};
-
-/// The GPU, with the kernels for its own architecture and with those for older ones; nothing on a machine without a
-/// GPU.
-fn devices(test: &str) -> Vec<Device> {
-    let Some(device) = gpu::device(test) else { return Vec::new() };
-    let older: &[&str] = if device.compute_capability() < (8, 0) { &[] } else { &["sm_80", "sm_70"] };
-    let older = older.iter().map(|architecture| Device::with_architecture(0, architecture).unwrap());
-    [device].into_iter().chain(older).collect()
-}
+use gpu::{computed, devices, expected, whole_numbers};
 
 /// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them
 /// contain some words.

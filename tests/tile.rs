@@ -660,8 +660,7 @@ fn the_largest_input_may_be_anywhere() {
 }
 
 /// An infinite element changes what it reaches, and nothing else, where there is one phase, which shares columns with
-/// no other. In single precision that is not a number then: what
-/// is left of an infinite value is none.
+/// no other. In single precision that is not a number then: what is left of an infinite value is none.
 #[test]
 fn an_infinite_input_is_converted() {
     let layer = ConvTranspose::<2>::builder(32, 40, [3, 5]).build().unwrap();

@@ -30,6 +30,18 @@ pub fn device(test: &str) -> Option<Device> {
     }
 }
 
+/// The first GPU, with the kernels for its own architecture and with those for older ones; nothing on a machine without a
+/// GPU.
+///
+/// # Panics
+/// As [`device`].
+pub fn devices(test: &str) -> Vec<Device> {
+    let Some(device) = device(test) else { return Vec::new() };
+    let older: &[&str] = if device.compute_capability() < (8, 0) { &[] } else { &["sm_80", "sm_70"] };
+    let older = older.iter().map(|architecture| Device::with_architecture(0, architecture).unwrap());
+    [device].into_iter().chain(older).collect()
+}
+
 /// The first GPU, if it has compute capability 9.0, and with it the flat and the patch kernels.
 ///
 /// # Panics

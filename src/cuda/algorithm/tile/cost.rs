@@ -150,7 +150,7 @@ const CHUNK_LATENCY: f64 = 350.0;
 const STORE_LATENCY: f64 = 1000.0;
 
 /// By how much of the time that a team computes it stores at least, if one team is to store after the other.
-const LEAST_SHARE_IN_TURN: f64 = 0.17;
+const LEAST_SHARE_IN_TURN: f64 = 0.19;
 
 /// Cycles that partners wait for each other.
 const PARTNERS_LATENCY: f64 = 4000.0;
@@ -163,6 +163,8 @@ struct Work {
     /// Slabs, each of which is multiplied for every row.
     slabs: f64,
     runs: f64,
+    /// The most slabs of a run of one block of channels, which a chunk has room for in any case.
+    run_slabs: f64,
     /// Batches of products that are made together: of an input row, or of some.
     batches: f64,
     /// Cycles that loading fragments takes the shared memory.
@@ -189,9 +191,9 @@ impl Work {
     fn of(layout: &Layout, groups: [&[Group]; 3]) -> Self {
         let rows_of_tile = layout.cut.rows() as usize;
         let passes = groups.iter().map(|groups| groups.len()).product::<usize>() as f64;
-        let mut work = Self { slabs: 1.0, runs: 1.0, batches: 1.0, loads: 1.0 };
+        let mut work = Self { slabs: 1.0, runs: 1.0, run_slabs: 1.0, batches: 1.0, loads: 1.0 };
         for (axis, groups) in groups.into_iter().enumerate() {
-            let (mut slabs, mut runs, mut batches, mut loads) = (0, 0, 0, 0);
+            let (mut slabs, mut runs, mut run_slabs, mut batches, mut loads) = (0, 0, 0, 0, 0);
             for group in groups {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
@@ -204,8 +206,10 @@ impl Work {
                     };
                     let takes_rows_together =
                         !layout.cut.variant.split && layout.cut.halves == 1 && (axis == 2 || range.len() == 1);
-                    slabs += slabs_of(layout, axis, group, &range);
+                    let of_range = slabs_of(layout, axis, group, &range);
+                    slabs += of_range;
                     runs += 1;
+                    run_slabs = run_slabs.max(of_range);
                     batches += if takes_rows_together { rows.div_ceil(3) } else { rows };
                     loads += rows * if axis == 2 { load_cycles(range.len(), layout.has_pairs() && is_even) } else { 1 };
                     is_even ^= range.len() % 2 == 1;
@@ -213,6 +217,7 @@ impl Work {
             }
             work.slabs *= slabs as f64;
             work.runs *= runs as f64;
+            work.run_slabs *= run_slabs as f64;
             work.batches *= batches as f64;
             work.loads *= loads as f64;
         }
@@ -222,6 +227,7 @@ impl Work {
         Self {
             slabs: work.slabs * share,
             runs: work.runs / passes * (stage_blocks / run_blocks.clamp(1.0, stage_blocks)).ceil(),
+            run_slabs: work.run_slabs,
             batches: work.batches * share,
             loads: work.loads * share,
         }
@@ -460,9 +466,16 @@ pub(super) fn passes(task: &Task, layout: &Layout) -> Vec<f64> {
     (0..layout.passes()).map(cycles).collect()
 }
 
+/// Slabs of a chunk of a stage with that much work. That it has all of a run in any case is of use in single precision
+/// only: in TF32 the choice is better without (`benchmarks/2026-11-28-gpu-walks.md`).
+fn chunk_slabs(layout: &Layout, work: &Work) -> f64 {
+    let of_run = if layout.cut.variant.split { work.run_slabs } else { 1.0 };
+    f64::from(layout.chunk_slabs()).max(of_run).min(work.slabs).max(1.0)
+}
+
 /// Chunks of weights of a stage with that much work.
 fn chunks(layout: &Layout, work: &Work) -> f64 {
-    (work.slabs / f64::from(layout.chunk_slabs())).ceil()
+    (work.slabs / chunk_slabs(layout, work)).ceil()
 }
 
 /// What a stage with that much work takes a team: instructions of each warp, and cycles if nothing else is in its way.
@@ -496,8 +509,7 @@ fn job(task: &Task, layout: &Layout, work: &Work, conflicts: f64) -> Option<f64>
 
     let Cut { variant, extents, .. } = layout.cut;
     let chunks = chunks(layout, work);
-    let chunk_slabs = f64::from(layout.chunk_slabs()).min(work.slabs).max(1.0);
-    let shared = layout.shared(chunk_slabs as u32, chunks as u32, task.target.shared_bytes)?;
+    let shared = layout.shared(chunk_slabs(layout, work) as u32, chunks as u32, task.target.shared_bytes)?;
 
     // Of a team, per stage of a job.
     let products =

@@ -561,7 +561,7 @@ impl Layout {
     }
 
     /// Words from one staged position along an axis to the next.
-    fn axis_words(&self, axis: usize) -> u32 {
+    pub(super) fn axis_words(&self, axis: usize) -> u32 {
         match axis {
             0 => self.halo[1] * self.pitch,
             1 => self.pitch,

@@ -1,6 +1,6 @@
 //! From a layout to what the tile kernels are told: the tables of passes, chunks, runs and slabs, and the parameters.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use bytemuck::{Zeroable, cast_slice};
 use conv_transpose_kernels::{
@@ -30,6 +30,8 @@ pub(super) struct Tables {
     chunk_slabs: u32,
     /// The most slabs of a stage that a pass multiplies.
     pass_slabs: u32,
+    /// Words from one block of channels of a run to the next, or from one box of taps to the next.
+    block_words: u32,
     /// The kinds of runs, a bit for each.
     run_kinds: u32,
     first_chunk_row: u32,
@@ -45,11 +47,39 @@ struct Box {
     taps: [Range<usize>; 3],
     /// How the slots are halved, if they are: an index of [`HALVES`].
     halved: Option<usize>,
+    /// Boxes of as many taps that it takes one after the other, if there is one block of channels: see [`Walk`].
+    steps: u32,
+}
+
+/// A way for runs of one block of channels to take several boxes of taps, as others take several blocks: at a distance
+/// from each other that is the same everywhere. To begin and to end a run takes a team longer than many products do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Walk {
+    axis: usize,
+    /// Positions from the first input of one box to that of the next.
+    distance: usize,
 }
 
 impl Box {
     fn slabs(&self) -> u32 {
-        self.blocks.len() as u32 * slabs(&self.taps, self.halved)
+        self.rounds() * slabs(&self.taps, self.halved)
+    }
+
+    /// Blocks of channels, or boxes of taps in place of them.
+    fn rounds(&self) -> u32 {
+        self.blocks.len() as u32 * self.steps
+    }
+
+    /// Its taps in each step of a walk.
+    fn steps(&self, walk: Option<Walk>) -> impl Iterator<Item = [Range<usize>; 3]> {
+        (0..self.steps as usize).map(move |step| {
+            let mut taps = self.taps.clone();
+            if let Some(Walk { axis, .. }) = walk {
+                let Range { start, end } = taps[axis];
+                taps[axis] = start + step * (end - start)..end + step * (end - start);
+            }
+            taps
+        })
     }
 
     /// The kind of the run, where slots are neighbours along an axis.
@@ -69,6 +99,7 @@ impl Box {
 struct Builder<'a> {
     problem: &'a Problem<3>,
     layout: &'a Layout,
+    walk: Option<Walk>,
     passes: Vec<[u32; 4]>,
     chunks: Vec<Chunk>,
     runs: Vec<Run>,
@@ -84,6 +115,7 @@ impl Tables {
         let mut builder = Builder {
             problem,
             layout,
+            walk: walk(layout),
             passes: Vec::new(),
             chunks: Vec::new(),
             runs: Vec::new(),
@@ -112,6 +144,7 @@ impl Tables {
             shared,
             chunk_slabs: builder.chunk_slabs,
             pass_slabs: builder.pass_slabs,
+            block_words: block_words(layout, builder.walk),
             run_kinds,
         })
     }
@@ -193,7 +226,7 @@ impl Tables {
             weight_bytes: self.chunk_slabs * layout.slab_bytes(),
             offsets_start: self.shared.offsets_start,
             row_step: 4 * layout.row_words(),
-            block_bytes: 4 * layout.cut.block_words() * layout.channel_words,
+            block_bytes: 4 * self.block_words,
             input_start: self.shared.input_start,
             weight_start: self.shared.weight_start,
             lines_start: self.shared.lines_start,
@@ -290,7 +323,7 @@ impl Builder<'_> {
         let origin = self.origin(groups);
         let (first_chunk, first_run) = (self.chunks.len() as u32, self.runs.len() as u32);
         let first_slab = self.stage_slabs();
-        let boxes = boxes(self.layout, groups);
+        let boxes = boxes(self.layout, groups, self.walk);
         self.add_chunks(groups, origin, first_slab, boxes);
         self.pass_slabs = self.pass_slabs.max(self.stage_slabs() - first_slab);
         let chunks = self.chunks.len() as u32 - first_chunk;
@@ -408,16 +441,23 @@ impl Builder<'_> {
             offset: 4 * (word + block_words) as u32,
             first_slab: staged * layout.slab_bytes() / 16,
             kind: taps.kind(row_axis),
-            blocks: taps.blocks.len() as u16,
+            blocks: taps.rounds() as u16,
             flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 },
         });
         for block in taps.blocks.clone() {
-            for (neighbour, tap_x) in taps.taps[2].clone().enumerate() {
-                for half in taps.takers(neighbour) {
-                    for tap_z in taps.taps[0].clone() {
-                        for tap_y in taps.taps[1].clone() {
-                            self.add_slab(groups, [tap_z, tap_y, tap_x], half, block);
-                        }
+            for step in taps.steps(self.walk) {
+                self.add_slabs(groups, &step, taps, block);
+            }
+        }
+    }
+
+    /// The slabs of a block of channels and a box of taps.
+    fn add_slabs(&mut self, groups: [&Group; 3], [z, y, x]: &[Range<usize>; 3], run: &Box, block: u32) {
+        for (neighbour, tap_x) in x.clone().enumerate() {
+            for half in run.takers(neighbour) {
+                for tap_z in z.clone() {
+                    for tap_y in y.clone() {
+                        self.add_slab(groups, [tap_z, tap_y, tap_x], half, block);
                     }
                 }
             }
@@ -499,23 +539,80 @@ fn line_gaps(layout: &Layout) -> u32 {
     gaps.fold(0, |gaps, (number, _)| gaps | 1 << number)
 }
 
-/// The taps of a pass as runs take them: of as many blocks of channels as a chunk has room for.
-fn boxes(layout: &Layout, groups: [&Group; 3]) -> Vec<Box> {
-    let [z, y, x] = [0, 1, 2].map(|axis| ranges(layout, axis, groups[axis]));
-    let mut boxes = Vec::new();
-    for z in &z {
-        for y in &y {
-            for x in &x {
-                let taps = [z.clone(), y.clone(), x.clone()];
-                let halved = halved(layout, groups[2], x);
+/// The taps of a pass as runs take them: of as many blocks of channels as a chunk has room for, or in as many steps.
+fn boxes(layout: &Layout, groups: [&Group; 3], walk: Option<Walk>) -> Vec<Box> {
+    let ranges = [0, 1, 2].map(|axis| ranges(layout, axis, groups[axis]));
+    // What a run may walk along goes innermost.
+    let walked = walk.map_or(2, |walk| walk.axis);
+    let [outer, inner] = [[1, 2], [0, 2], [0, 1]][walked];
+    let mut boxes: Vec<Box> = Vec::new();
+    for first in &ranges[outer] {
+        for second in &ranges[inner] {
+            let row = boxes.len();
+            for third in &ranges[walked] {
+                let mut taps = [0..0, 0..0, 0..0];
+                (taps[outer], taps[inner], taps[walked]) = (first.clone(), second.clone(), third.clone());
+                let halved = halved(layout, groups[2], &taps[2]);
+                if let Some(before) = boxes[row..].last_mut()
+                    && walk.is_some_and(|walk| follows(layout, groups, walk, before, &taps, halved))
+                {
+                    before.steps += 1;
+                    continue;
+                }
                 let blocks = run_blocks(layout, slabs(&taps, halved));
                 let firsts = (0..layout.cut.stage_blocks).step_by(blocks as usize);
                 let ranges = firsts.map(|first| first..(first + blocks).min(layout.cut.stage_blocks));
-                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone(), halved }));
+                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone(), halved, steps: 1 }));
             }
         }
     }
     boxes
+}
+
+/// Whether some taps are the next ones on the walk of a run, which has room for them in its chunk.
+fn follows(
+    layout: &Layout,
+    groups: [&Group; 3],
+    Walk { axis, distance }: Walk,
+    run: &Box,
+    taps: &[Range<usize>; 3],
+    halved: Option<usize>,
+) -> bool {
+    let length = run.taps[axis].len();
+    let has_room = run.slabs() + slabs(taps, halved) <= layout.chunk_slabs();
+    has_room && run.halved == halved && taps[axis].len() == length && length * groups[axis].step == distance
+}
+
+/// The walk by which the fewest runs are left, if any is of use.
+fn walk(layout: &Layout) -> Option<Walk> {
+    if layout.cut.stage_blocks > 1 {
+        return None;
+    }
+    let runs = |walk| (0..layout.passes()).map(|pass| boxes(layout, layout.pass(pass), walk).len()).sum::<usize>();
+    let fewest = walks(layout).into_iter().min_by_key(|&walk| runs(Some(walk)))?;
+    (runs(Some(fewest)) < runs(None)).then_some(fewest)
+}
+
+/// The walks that some taps allow: not of pairs, the last of which may overlap the one before, nor from inputs that are
+/// aligned to such that are not.
+fn walks(layout: &Layout) -> BTreeSet<Walk> {
+    let mut walks = BTreeSet::new();
+    for axis in (0..3).filter(|&axis| layout.cut.taps_paired_along != Some(axis)) {
+        for group in layout.groups[axis].iter() {
+            let lengths = ranges(layout, axis, group).into_iter().map(|range| range.len());
+            walks.extend(lengths.map(|length| Walk { axis, distance: length * group.step }));
+        }
+    }
+    walks.retain(|walk| walk.axis < 2 || walk.distance.is_multiple_of(2));
+    walks
+}
+
+/// Words from one block of channels of a run to the next, or from one box of taps to the next.
+fn block_words(layout: &Layout, walk: Option<Walk>) -> u32 {
+    match walk {
+        Some(Walk { axis, distance }) => distance as u32 * layout.axis_words(axis),
+        None => layout.cut.block_words() * layout.channel_words,
+    }
 }
 
 /// Blocks of channels that a run takes at most which has some slabs for each.

@@ -16,6 +16,7 @@ use super::{
     layout::{Cut, Layout},
     ordinary,
     tables::{begins_even, ranges},
+    walk::share_of_runs,
 };
 use crate::Problem;
 
@@ -192,9 +193,9 @@ impl Work {
         let rows_of_tile = layout.cut.rows() as usize;
         let passes = groups.iter().map(|groups| groups.len()).product::<usize>() as f64;
         let mut work = Self { slabs: 1.0, runs: 1.0, run_slabs: 1.0, batches: 1.0, loads: 1.0 };
-        for (axis, groups) in groups.into_iter().enumerate() {
+        for (axis, groups) in groups.iter().enumerate() {
             let (mut slabs, mut runs, mut run_slabs, mut batches, mut loads) = (0, 0, 0, 0, 0);
-            for group in groups {
+            for group in *groups {
                 let mut is_even = begins_even(layout, group);
                 for range in ranges(layout, axis, group) {
                     let rows = if axis != layout.cut.row_axis {
@@ -220,6 +221,11 @@ impl Work {
             work.run_slabs *= run_slabs as f64;
             work.batches *= batches as f64;
             work.loads *= loads as f64;
+        }
+        let most_steps = (f64::from(layout.chunk_slabs()) / work.run_slabs.max(1.0)).max(1.0);
+        // In TF32 the choice of halves is better without (`benchmarks/2026-11-28-gpu-walks.md`).
+        if layout.cut.variant.split || layout.cut.halves == 1 {
+            work.runs *= share_of_runs(layout, groups, most_steps as usize);
         }
         let stage_blocks = f64::from(layout.cut.stage_blocks);
         let share = stage_blocks / passes;

@@ -13,6 +13,7 @@ mod regions;
 mod side_by_side;
 mod tables;
 mod turns;
+mod walk;
 
 use bytemuck::{Pod, bytes_of, cast_slice};
 use conv_transpose_kernels::tile::{self, Variant};

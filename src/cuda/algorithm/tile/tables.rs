@@ -1,6 +1,6 @@
 //! From a layout to what the tile kernels are told: the tables of passes, chunks, runs and slabs, and the parameters.
 
-use std::{collections::BTreeSet, ops::Range};
+use std::ops::Range;
 
 use bytemuck::{Zeroable, cast_slice};
 use conv_transpose_kernels::{
@@ -15,6 +15,7 @@ use super::{
     groups::Group,
     halves::{halved, slabs},
     layout::{Layout, Shared},
+    walk::Walk,
 };
 use crate::{Axis, Problem};
 
@@ -43,49 +44,31 @@ pub(super) struct Tables {
 struct Box {
     /// Blocks of channels.
     blocks: Range<u32>,
-    /// Along z, y and x; pairs of taps along the axis where these are paired.
-    taps: [Range<usize>; 3],
+    /// Its first taps along z, y and x, and as many more where it walks; pairs of taps along the axis where these are
+    /// paired.
+    steps: Vec<Taps>,
     /// How the slots are halved, if they are: an index of [`HALVES`].
     halved: Option<usize>,
-    /// Boxes of as many taps that it takes one after the other, if there is one block of channels: see [`Walk`].
-    steps: u32,
 }
 
-/// A way for runs of one block of channels to take several boxes of taps, as others take several blocks: at a distance
-/// from each other that is the same everywhere. To begin and to end a run takes a team longer than many products do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Walk {
-    axis: usize,
-    /// Positions from the first input of one box to that of the next.
-    distance: usize,
-}
+/// Along z, y and x.
+type Taps = [Range<usize>; 3];
 
 impl Box {
     fn slabs(&self) -> u32 {
-        self.rounds() * slabs(&self.taps, self.halved)
+        self.rounds() * slabs(&self.steps[0], self.halved)
     }
 
-    /// Blocks of channels, or boxes of taps in place of them.
+    /// Blocks of channels, or steps of its walk in place of them.
     fn rounds(&self) -> u32 {
-        self.blocks.len() as u32 * self.steps
-    }
-
-    /// Its taps in each step of a walk.
-    fn steps(&self, walk: Option<Walk>) -> impl Iterator<Item = [Range<usize>; 3]> {
-        (0..self.steps as usize).map(move |step| {
-            let mut taps = self.taps.clone();
-            if let Some(Walk { axis, .. }) = walk {
-                let Range { start, end } = taps[axis];
-                taps[axis] = start + step * (end - start)..end + step * (end - start);
-            }
-            taps
-        })
+        self.blocks.len() as u32 * self.steps.len() as u32
     }
 
     /// The kind of the run, where slots are neighbours along an axis.
     fn kind(&self, row_axis: usize) -> u16 {
-        let row_taps = if row_axis < 2 { self.taps[row_axis].len() } else { 1 };
-        self.halved.map_or(Run::whole(self.taps[2].len() as u16, row_taps as u16), |way| Run::halved(way as u16))
+        let taps = &self.steps[0];
+        let row_taps = if row_axis < 2 { taps[row_axis].len() } else { 1 };
+        self.halved.map_or(Run::whole(taps[2].len() as u16, row_taps as u16), |way| Run::halved(way as u16))
     }
 
     /// The halves that take a number of the neighbouring taps, or the only one.
@@ -115,7 +98,7 @@ impl Tables {
         let mut builder = Builder {
             problem,
             layout,
-            walk: walk(layout),
+            walk: Walk::of(layout, |walk| runs(layout, walk)),
             passes: Vec::new(),
             chunks: Vec::new(),
             runs: Vec::new(),
@@ -144,7 +127,9 @@ impl Tables {
             shared,
             chunk_slabs: builder.chunk_slabs,
             pass_slabs: builder.pass_slabs,
-            block_words: block_words(layout, builder.walk),
+            block_words: builder
+                .walk
+                .map_or(layout.cut.block_words() * layout.channel_words, |walk| walk.words(layout)),
             run_kinds,
         })
     }
@@ -392,8 +377,8 @@ impl Builder<'_> {
         let (layout, first_run) = (self.layout, self.runs.len());
         let mut since_promotion = 0;
         let mut open: Option<Chunk> = None;
-        for taps in boxes {
-            let count = taps.slabs();
+        for run in boxes {
+            let count = run.slabs();
             if let Some(chunk) = open.take_if(|chunk| chunk.slabs + count > layout.chunk_slabs()) {
                 self.close(chunk, &mut since_promotion);
             }
@@ -401,7 +386,7 @@ impl Builder<'_> {
             let chunk = open.get_or_insert(Chunk { first_slab, ..Chunk::zeroed() });
             let staged = chunk.slabs;
             chunk.slabs += count;
-            self.add_run(groups, origin, &taps, staged);
+            self.add_run(groups, origin, &run, staged);
         }
         if let Some(chunk) = open {
             self.close(chunk, &mut since_promotion);
@@ -427,32 +412,32 @@ impl Builder<'_> {
     }
 
     /// A run, and the slabs that it multiplies: by tap along x, then by tap along the axis of rows.
-    fn add_run(&mut self, groups: [&Group; 3], origin: [i64; 3], taps: &Box, staged: u32) {
+    fn add_run(&mut self, groups: [&Group; 3], origin: [i64; 3], run: &Box, staged: u32) {
         let layout = self.layout;
         let row_axis = layout.cut.row_axis;
         let shift = |axis: usize, tap: usize| {
             let tap = if layout.cut.taps_paired_along == Some(axis) { first_of_pair(groups[axis], tap) } else { tap };
             groups[axis].first + (tap * groups[axis].step) as i64 - origin[axis]
         };
-        let [z, y, x] = [0, 1, 2].map(|axis| shift(axis, taps.taps[axis].start));
+        let [z, y, x] = [0, 1, 2].map(|axis| shift(axis, run.steps[0][axis].start));
         let word = ((z * i64::from(layout.halo[1])) + y) * i64::from(layout.pitch) + x;
-        let block_words = i64::from(taps.blocks.start * layout.cut.block_words() * layout.channel_words);
+        let block_words = i64::from(run.blocks.start * layout.cut.block_words() * layout.channel_words);
         self.runs.push(Run {
             offset: 4 * (word + block_words) as u32,
             first_slab: staged * layout.slab_bytes() / 16,
-            kind: taps.kind(row_axis),
-            blocks: taps.rounds() as u16,
+            kind: run.kind(row_axis),
+            blocks: run.rounds() as u16,
             flags: if layout.has_pairs() && x % 2 == 0 { Run::ALIGNED } else { 0 },
         });
-        for block in taps.blocks.clone() {
-            for step in taps.steps(self.walk) {
-                self.add_slabs(groups, &step, taps, block);
+        for block in run.blocks.clone() {
+            for taps in &run.steps {
+                self.add_slabs(groups, run, taps, block);
             }
         }
     }
 
-    /// The slabs of a block of channels and a box of taps.
-    fn add_slabs(&mut self, groups: [&Group; 3], [z, y, x]: &[Range<usize>; 3], run: &Box, block: u32) {
+    /// Those of some of its taps and a block of channels.
+    fn add_slabs(&mut self, groups: [&Group; 3], run: &Box, [z, y, x]: &Taps, block: u32) {
         for (neighbour, tap_x) in x.clone().enumerate() {
             for half in run.takers(neighbour) {
                 for tap_z in z.clone() {
@@ -542,27 +527,20 @@ fn line_gaps(layout: &Layout) -> u32 {
 /// The taps of a pass as runs take them: of as many blocks of channels as a chunk has room for, or in as many steps.
 fn boxes(layout: &Layout, groups: [&Group; 3], walk: Option<Walk>) -> Vec<Box> {
     let ranges = [0, 1, 2].map(|axis| ranges(layout, axis, groups[axis]));
-    // What a run may walk along goes innermost.
-    let walked = walk.map_or(2, |walk| walk.axis);
-    let [outer, inner] = [[1, 2], [0, 2], [0, 1]][walked];
-    let mut boxes: Vec<Box> = Vec::new();
+    // What runs walk along goes innermost.
+    let [outer, inner, innermost] = [[1, 2, 0], [0, 2, 1], [0, 1, 2]][walk.map_or(2, |walk| walk.axis)];
+    let mut boxes = Vec::new();
     for first in &ranges[outer] {
         for second in &ranges[inner] {
-            let row = boxes.len();
-            for third in &ranges[walked] {
+            let begun = boxes.len();
+            for third in &ranges[innermost] {
                 let mut taps = [0..0, 0..0, 0..0];
-                (taps[outer], taps[inner], taps[walked]) = (first.clone(), second.clone(), third.clone());
+                (taps[outer], taps[inner], taps[innermost]) = (first.clone(), second.clone(), third.clone());
                 let halved = halved(layout, groups[2], &taps[2]);
-                if let Some(before) = boxes[row..].last_mut()
-                    && walk.is_some_and(|walk| follows(layout, groups, walk, before, &taps, halved))
-                {
-                    before.steps += 1;
-                    continue;
+                match boxes[begun..].last_mut() {
+                    Some(run) if walks_on(layout, groups, walk, run, &taps, halved) => run.steps.push(taps),
+                    _ => boxes.extend(of_blocks(layout, &taps, halved)),
                 }
-                let blocks = run_blocks(layout, slabs(&taps, halved));
-                let firsts = (0..layout.cut.stage_blocks).step_by(blocks as usize);
-                let ranges = firsts.map(|first| first..(first + blocks).min(layout.cut.stage_blocks));
-                boxes.extend(ranges.map(|blocks| Box { blocks, taps: taps.clone(), halved, steps: 1 }));
             }
         }
     }
@@ -570,49 +548,29 @@ fn boxes(layout: &Layout, groups: [&Group; 3], walk: Option<Walk>) -> Vec<Box> {
 }
 
 /// Whether some taps are the next ones on the walk of a run, which has room for them in its chunk.
-fn follows(
+fn walks_on(
     layout: &Layout,
     groups: [&Group; 3],
-    Walk { axis, distance }: Walk,
+    walk: Option<Walk>,
     run: &Box,
-    taps: &[Range<usize>; 3],
+    taps: &Taps,
     halved: Option<usize>,
 ) -> bool {
-    let length = run.taps[axis].len();
-    let has_room = run.slabs() + slabs(taps, halved) <= layout.chunk_slabs();
-    has_room && run.halved == halved && taps[axis].len() == length && length * groups[axis].step == distance
+    let leads = |walk: Walk| walk.leads(groups[walk.axis], [&run.steps[0][walk.axis], &taps[walk.axis]]);
+    let has_room = || run.slabs() + slabs(taps, halved) <= layout.chunk_slabs();
+    run.halved == halved && walk.is_some_and(leads) && has_room()
 }
 
-/// The walk by which the fewest runs are left, if any is of use.
-fn walk(layout: &Layout) -> Option<Walk> {
-    if layout.cut.stage_blocks > 1 {
-        return None;
-    }
-    let runs = |walk| (0..layout.passes()).map(|pass| boxes(layout, layout.pass(pass), walk).len()).sum::<usize>();
-    let fewest = walks(layout).into_iter().min_by_key(|&walk| runs(Some(walk)))?;
-    (runs(Some(fewest)) < runs(None)).then_some(fewest)
+/// Some taps of all blocks of channels, as many at a time as a chunk has room for.
+fn of_blocks(layout: &Layout, taps: &Taps, halved: Option<usize>) -> impl Iterator<Item = Box> {
+    let (blocks, all) = (run_blocks(layout, slabs(taps, halved)), layout.cut.stage_blocks);
+    let ranges = (0..all).step_by(blocks as usize).map(move |first| first..(first + blocks).min(all));
+    ranges.map(move |blocks| Box { blocks, steps: vec![taps.clone()], halved })
 }
 
-/// The walks that some taps allow: not of pairs, the last of which may overlap the one before, nor from inputs that are
-/// aligned to such that are not.
-fn walks(layout: &Layout) -> BTreeSet<Walk> {
-    let mut walks = BTreeSet::new();
-    for axis in (0..3).filter(|&axis| layout.cut.taps_paired_along != Some(axis)) {
-        for group in layout.groups[axis].iter() {
-            let lengths = ranges(layout, axis, group).into_iter().map(|range| range.len());
-            walks.extend(lengths.map(|length| Walk { axis, distance: length * group.step }));
-        }
-    }
-    walks.retain(|walk| walk.axis < 2 || walk.distance.is_multiple_of(2));
-    walks
-}
-
-/// Words from one block of channels of a run to the next, or from one box of taps to the next.
-fn block_words(layout: &Layout, walk: Option<Walk>) -> u32 {
-    match walk {
-        Some(Walk { axis, distance }) => distance as u32 * layout.axis_words(axis),
-        None => layout.cut.block_words() * layout.channel_words,
-    }
+/// How many runs there are in all passes.
+fn runs(layout: &Layout, walk: Option<Walk>) -> usize {
+    (0..layout.passes()).map(|pass| boxes(layout, layout.pass(pass), walk).len()).sum()
 }
 
 /// Blocks of channels that a run takes at most which has some slabs for each.

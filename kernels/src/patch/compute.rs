@@ -68,10 +68,11 @@ pub(super) unsafe fn consume<const SLOTS: usize, const SPLIT: bool>(t: &Patch, o
             let scales = Sum { scales: exponent.inverse_with(exponent_of_weight) };
             if moves_on {
                 sums.take_over(&mut accumulators, None);
-                in_turn::await_turn(in_turn, is_first_job);
+            }
+            in_turn::await_turn(in_turn, is_first_job);
+            if moves_on {
                 target.store(&sums, scales);
             } else {
-                in_turn::await_turn(in_turn, is_first_job);
                 target.store(&accumulators, scales);
             }
             in_turn::pass_on(in_turn);

@@ -176,17 +176,6 @@ const fn rows(slots: usize, taps: usize, halved: usize) -> usize {
     if rows > MOST_ROWS { 0 } else { rows }
 }
 
-/// Whether a slot takes a neighbouring tap of an input row.
-const fn takes(taps: usize, halved: usize, row: usize, neighbour: usize, slot: usize) -> bool {
-    let first_row = slot / row_slots(halved) * rows_apart(taps);
-    row >= first_row && row < first_row + taps && taken(halved, slot) >> neighbour & 1 == 1
-}
-
-/// The tap along the axis of rows that the slot takes then.
-const fn tap(taps: usize, halved: usize, row: usize, slot: usize) -> u32 {
-    row.saturating_sub(slot / row_slots(halved) * rows_apart(taps)) as u32
-}
-
 /// The neighbouring taps that a slot takes, a bit for each.
 const fn taken(halved: usize, slot: usize) -> u32 {
     if halved == WHOLE { u32::MAX } else { HALVES[halved - 1][slot % 2] }
@@ -209,13 +198,17 @@ struct RowTap<const TAPS: usize, const HALVED: usize, const ROW: usize, const NE
 impl<const TAPS: usize, const HALVED: usize, const ROW: usize, const NEIGHBOUR: usize, const SLOT: usize>
     RowTap<TAPS, HALVED, ROW, NEIGHBOUR, SLOT>
 {
+    /// The first input row that the slot takes.
+    const FIRST_ROW: usize = SLOT / row_slots(HALVED) * rows_apart(TAPS);
     /// Whether the slot takes it.
-    const IS_TAKEN: bool = takes(TAPS, HALVED, ROW, NEIGHBOUR, SLOT);
+    const IS_TAKEN: bool =
+        ROW >= Self::FIRST_ROW && ROW < Self::FIRST_ROW + TAPS && taken(HALVED, SLOT) >> NEIGHBOUR & 1 == 1;
+    /// The tap along the axis of rows that the slot takes then.
+    const TAP: usize = ROW.saturating_sub(Self::FIRST_ROW);
     /// The number of its slab of weights.
-    const SLAB: u32 = slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) + tap(TAPS, HALVED, ROW, SLOT);
+    const SLAB: u32 = slabs_before(HALVED, TAPS, NEIGHBOUR, SLOT) + Self::TAP as u32;
     /// Whether it is the slot's first one of the run.
-    const IS_FIRST: bool =
-        NEIGHBOUR as u32 == taken(HALVED, SLOT).trailing_zeros() && tap(TAPS, HALVED, ROW, SLOT) == 0;
+    const IS_FIRST: bool = NEIGHBOUR as u32 == taken(HALVED, SLOT).trailing_zeros() && Self::TAP == 0;
 }
 
 /// Adds the products of a run of `NEIGHBOURS` taps along x times `TAPS` along the axis of rows, with slots `HALVED` in
@@ -323,7 +316,7 @@ const fn rows_of_batch(slots: usize, convert: bool) -> usize {
     if slots >= 4 && !convert { 2 } else { 1 }
 }
 
-/// Adds the products of a block of eight channels of a run, with at most so many batches `pending` while factors are
+/// Adds the products of a block of eight channels of a run, or of a step of its walk, with at most so many batches `pending` while factors are
 /// made.
 ///
 /// # Safety

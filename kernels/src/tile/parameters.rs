@@ -148,7 +148,8 @@ pub struct Tiling {
     pub offsets_start: u32,
     /// From the fragments of a slot to those of the next, for the same tap, in the staged input, in bytes.
     pub row_step: u32,
-    /// From a block of channels to the next in the staged input, in bytes.
+    /// From a block of channels of a run to the next in the staged input, or from one step of its walk to the next, in
+    /// bytes.
     pub block_bytes: u32,
     /// Where the staged inputs begin.
     pub input_start: u32,
@@ -373,6 +374,9 @@ impl Stretch {
 /// If rows are joined, a slot has [`JOINED_ROWS`] of them, and the taps of both, by zero where one has none: one, or
 /// [`JOINED_ROW_TAPS`]. Then row `u` is multiplied by tap `j` for the slot to which row `u - j` is the first one.
 ///
+/// A run may *walk*, if a stage has one block of channels: it takes as many taps again, at the same distance from the
+/// first ones everywhere, in place of those of the next block.
+///
 /// If slots are halved, even ones are the first half of the phases along x, odd ones the other half of the same row.
 /// There is one tap along the axis of rows then, and each half has slabs of its own for those of the neighbouring taps
 /// that it takes: see [`HALVES`].
@@ -385,7 +389,8 @@ pub struct Run {
     pub first_slab: u32,
     /// How many taps it takes together, and for which slots: [`Run::whole`] or [`Run::halved`].
     pub kind: u16,
-    /// Blocks of eight channels, at least one: neighbours in the staged input, with slabs that follow each other.
+    /// Blocks of eight channels, at least one: neighbours in the staged input, with slabs that follow each other. Where
+    /// a stage has one block, steps of a walk in place of them.
     pub blocks: u16,
     /// [`Run::ALIGNED`] and what follows it.
     pub flags: u32,

@@ -95,10 +95,15 @@ struct Builder<'a> {
 impl Tables {
     /// The tables of a layout; `None` if it needs more than that much shared memory.
     pub(super) fn new(problem: &Problem<3>, layout: &Layout, shared_bytes: u32) -> Option<Self> {
+        Self::with_walk(problem, layout, Walk::of(layout, |walk| runs(layout, walk)), shared_bytes)
+    }
+
+    /// Those whose runs walk so, if they walk.
+    fn with_walk(problem: &Problem<3>, layout: &Layout, walk: Option<Walk>, shared_bytes: u32) -> Option<Self> {
         let mut builder = Builder {
             problem,
             layout,
-            walk: Walk::of(layout, |walk| runs(layout, walk)),
+            walk,
             passes: Vec::new(),
             chunks: Vec::new(),
             runs: Vec::new(),
@@ -127,9 +132,7 @@ impl Tables {
             shared,
             chunk_slabs: builder.chunk_slabs,
             pass_slabs: builder.pass_slabs,
-            block_words: builder
-                .walk
-                .map_or(layout.cut.block_words() * layout.channel_words, |walk| walk.words(layout)),
+            block_words: walk.map_or(layout.cut.block_words() * layout.channel_words, |walk| walk.words(layout)),
             run_kinds,
         })
     }
@@ -625,4 +628,67 @@ fn neighbours(taps: usize, mut is_even: bool, most: usize) -> Vec<Range<usize>> 
         first += count;
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::choice::{self, Part},
+        *,
+    };
+    use crate::{
+        ConvTranspose3d, Precision, Shape,
+        cuda::algorithm::{Target, Task},
+    };
+
+    /// A layer, and the cheapest ways to divide it into tiles in which a stage has one block of channels.
+    fn parts(kernel: [usize; 3], stride: usize, dilation: usize, precision: Precision) -> (Problem<3>, Vec<Part>) {
+        let builder = ConvTranspose3d::builder(64, 48, kernel).stride([stride; 3]).dilation([dilation; 3]);
+        let problem = builder.build().unwrap().problem(Shape::batched(2, 64, [9, 12, 40])).unwrap().to_compute();
+        let task = Task::new(problem.clone(), precision, Target::EMULATED);
+        let mut parts = choice::several(&task, &choice::candidates(&task, None).unwrap(), 200);
+        parts.retain(|part| part.layout.cut.stage_blocks == 1);
+        (problem, parts)
+    }
+
+    fn runs_of(tables: &Tables) -> &[Run] {
+        cast_slice(&tables.rows[tables.first_run_row as usize..tables.first_stretch_row as usize - 1])
+    }
+
+    /// What all steps of all runs read: from where, as which kind, and whether at even words.
+    fn steps_of(tables: &Tables) -> Vec<(u32, u16, u32)> {
+        let steps = |run: &Run| {
+            let Run { offset, kind, blocks, flags, .. } = *run;
+            (0..u32::from(blocks)).map(move |step| (offset + 4 * step * tables.block_words, kind, flags & Run::ALIGNED))
+        };
+        let mut steps: Vec<_> = runs_of(tables).iter().flat_map(steps).collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    #[test]
+    fn walks_read_what_single_runs_would() {
+        let (mut walks, mut longest) = (0, 0);
+        let layers = [
+            ([3; 3], 1, 1),
+            ([4; 3], 2, 1),
+            ([1, 1, 7], 1, 1),
+            ([3, 1, 5], 1, 2),
+            ([5, 2, 3], 1, 3),
+            ([1, 8, 3], 1, 1),
+        ];
+        for (kernel, stride, dilation) in layers {
+            for precision in [Precision::F32, Precision::Tf32] {
+                let (problem, parts) = parts(kernel, stride, dilation, precision);
+                for Part { layout, tables, .. } in &parts {
+                    let single = Tables::with_walk(&problem, layout, None, u32::MAX).unwrap();
+                    assert_eq!(steps_of(tables), steps_of(&single), "{layout}");
+                    assert!(tables.chunk_slabs <= single.chunk_slabs.max(layout.chunk_slabs()), "{layout}");
+                    walks += usize::from(runs_of(tables).len() < runs_of(&single).len());
+                    longest = longest.max(runs_of(tables).iter().map(|run| run.blocks).max().unwrap_or(0));
+                }
+            }
+        }
+        assert!(walks > 100 && longest >= 3, "{walks} layouts with walks, of up to {longest} steps");
+    }
 }

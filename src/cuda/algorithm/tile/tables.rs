@@ -645,7 +645,7 @@ mod tests {
     fn parts(kernel: [usize; 3], stride: usize, dilation: usize, precision: Precision) -> (Problem<3>, Vec<Part>) {
         let builder = ConvTranspose3d::builder(64, 48, kernel).stride([stride; 3]).dilation([dilation; 3]);
         let problem = builder.build().unwrap().problem(Shape::batched(2, 64, [9, 12, 40])).unwrap().to_compute();
-        let task = Task::new(problem.clone(), precision, Target::EMULATED);
+        let task = Task::new(problem, precision, Target::EMULATED);
         let mut parts = choice::several(&task, &choice::candidates(&task, None).unwrap(), 200);
         parts.retain(|part| part.layout.cut.stage_blocks == 1);
         (problem, parts)

@@ -316,8 +316,8 @@ const fn rows_of_batch(slots: usize, convert: bool) -> usize {
     if slots >= 4 && !convert { 2 } else { 1 }
 }
 
-/// Adds the products of a block of eight channels of a run, or of a step of its walk, with at most so many batches `pending` while factors are
-/// made.
+/// Adds the products of a block of eight channels of a run, or of a step of its walk, with at most so many batches
+/// `pending` while factors are made.
 ///
 /// # Safety
 /// As [`multiply_run`], with such a block of the run.

@@ -83,11 +83,11 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
 
 /// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted
 /// by teams, perhaps of two taps at a time, or neither, whose rows are joined, also of a packed input, or lie apart,
-/// with long lines, with bare rows written by producers, or without, with a lead, or without one, if none of these is
-/// such.
+/// whose slots are halves, with long lines, with bare rows written by producers, or without, with a lead, or without
+/// one, if none of these is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 12] = [
+    let kinds: [fn(&Layout) -> bool; 13] = [
         |layout| layout.writes_bare_rows,
         |layout| !layout.writes_bare_rows,
         |layout| layout.cut.variant.reads_packed(),
@@ -97,6 +97,7 @@ pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec
         |layout| layout.cut.joined_rows > 1,
         |layout| layout.cut.joined_rows > 1 && layout.cut.variant.f16,
         |layout| layout.cut.has_rows_apart(),
+        |layout| layout.cut.halves > 1,
         |layout| layout.line_slots > 1,
         |layout| layout.region.lead != [0; 3],
         |layout| layout.region.lead == [0; 3],

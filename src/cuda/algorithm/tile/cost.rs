@@ -7,7 +7,7 @@
 
 use std::{ops::Range, slice};
 
-use conv_transpose_kernels::tile::{self, Tiling};
+use conv_transpose_kernels::tile::{self, Tiling, Variant};
 
 use super::{
     Task,
@@ -223,8 +223,9 @@ impl Work {
             work.loads *= loads as f64;
         }
         let most_steps = (f64::from(layout.chunk_slabs()) / work.run_slabs.max(1.0)).max(1.0);
-        // In TF32 the choice of halves is better without (`benchmarks/2026-11-28-gpu-walks.md`).
-        if layout.cut.variant.split || layout.cut.halves == 1 {
+        // Of halves in TF32 the choice is better without (`benchmarks/2026-11-28-gpu-walks.md`).
+        let Variant { split, ordinary, .. } = *layout.cut.variant;
+        if split || ordinary || layout.cut.halves == 1 {
             work.runs *= share_of_runs(layout, groups, most_steps as usize);
         }
         let stage_blocks = f64::from(layout.cut.stage_blocks);

@@ -298,14 +298,19 @@ mod tests {
         }
     }
 
+    /// The cheapest way to compute a problem.
+    fn parts_of(problem: Problem<3>, precision: Precision) -> Vec<Part> {
+        let task = Task::new(problem, precision, Target::EMULATED);
+        cheapest_parts(&task, &candidates(&task).unwrap()).unwrap()
+    }
+
     /// Of problem 69, 32 channels at a time took 2.69 ms, 16 at a time, stored in boxes, 2.34: its runs of nine slabs
     /// are chunks of nine (`benchmarks/2026-11-28-gpu-walks.md`).
     #[test]
     fn chunks_have_room_for_all_of_a_run() {
         let layer = ConvTranspose2d::builder(64, 128, [3, 5]).build().unwrap();
         let problem = layer.problem(Shape::batched(64, 64, [128, 256])).unwrap().to_compute();
-        let task = Task::new(problem, Precision::F32, Target::EMULATED);
-        let parts = cheapest_parts(&task, &candidates(&task).unwrap()).unwrap();
+        let parts = parts_of(problem, Precision::F32);
         assert!(parts[0].layout.cut.stage_channels() == 16 && parts[0].tables.shared.boxed, "{}", parts[0].layout);
     }
 
@@ -315,8 +320,7 @@ mod tests {
     fn stages_of_one_block_of_channels_have_fewer_runs() {
         let layer = ConvTranspose1d::builder(48, 16, [16]).stride([2]).padding([7]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 48, [500])).unwrap().to_compute();
-        let task = Task::new(problem, Precision::F32, Target::EMULATED);
-        let parts = cheapest_parts(&task, &candidates(&task).unwrap()).unwrap();
+        let parts = parts_of(problem, Precision::F32);
         assert_eq!(parts[0].layout.cut.stage_channels(), 8, "{}", parts[0].layout);
     }
 
@@ -325,8 +329,7 @@ mod tests {
         let divides_rows = |batch: usize, channels: [usize; 2], input: [usize; 3], kernel: [usize; 3]| {
             let layer = ConvTranspose3d::builder(channels[0], channels[1], kernel).build().unwrap();
             let problem = layer.problem(Shape::batched(batch, channels[0], input)).unwrap().to_compute();
-            let task = Task::new(problem, Precision::Tf32, Target::EMULATED);
-            let parts = cheapest_parts(&task, &candidates(&task).unwrap()).unwrap();
+            let parts = parts_of(problem, Precision::Tf32);
             assert!(parts.len() > 1);
             !parts[0].layout.region.is_last[2]
         };

@@ -38,17 +38,22 @@ impl Walk {
     }
 }
 
-/// The walks that there may be: not along pairs of taps, the last of which may overlap the one before, nor from inputs
-/// at even words to such at odd ones.
+/// Whether runs may walk such a distance along an axis: not along pairs of taps, the last of which may overlap the one
+/// before, nor from inputs at even words to such at odd ones.
+fn may_walk(layout: &Layout, axis: usize, distance: usize) -> bool {
+    layout.cut.taps_paired_along != Some(axis) && (axis < 2 || distance.is_multiple_of(2))
+}
+
+/// The walks that there may be.
 fn walks(layout: &Layout) -> BTreeSet<Walk> {
     let mut walks = BTreeSet::new();
-    for axis in (0..3).filter(|&axis| layout.cut.taps_paired_along != Some(axis)) {
+    for axis in 0..3 {
         for group in layout.groups[axis].iter() {
-            let lengths = ranges(layout, axis, group).into_iter().map(|taps| taps.len());
-            walks.extend(lengths.map(|length| Walk { axis, distance: length * group.step }));
+            let distances = ranges(layout, axis, group).into_iter().map(|taps| taps.len() * group.step);
+            let allowed = distances.filter(|&distance| may_walk(layout, axis, distance));
+            walks.extend(allowed.map(|distance| Walk { axis, distance }));
         }
     }
-    walks.retain(|walk| walk.axis < 2 || walk.distance.is_multiple_of(2));
     walks
 }
 
@@ -58,19 +63,19 @@ pub(super) fn share_of_runs(layout: &Layout, groups: [&[Group]; 3], most_steps: 
     let left = |axis: usize| {
         let all = groups[axis].iter().map(|group| ranges(layout, axis, group));
         let (runs, left) = all.zip(groups[axis]).fold((0, 0), |(runs, left), (taps, group)| {
-            (runs + taps.len(), left + runs_left(axis, group, &taps, most_steps))
+            (runs + taps.len(), left + runs_left(layout, axis, group, &taps, most_steps))
         });
-        if runs > 0 && layout.cut.taps_paired_along != Some(axis) { left as f64 / runs as f64 } else { 1.0 }
+        if runs > 0 { left as f64 / runs as f64 } else { 1.0 }
     };
     if layout.cut.stage_blocks == 1 { left(0).min(left(1)).min(left(2)) } else { 1.0 }
 }
 
 /// How many runs take so many ranges of taps of a group along an axis, each as many of the same length as may be.
-fn runs_left(axis: usize, group: &Group, taps: &[Range<usize>], most_steps: usize) -> usize {
+fn runs_left(layout: &Layout, axis: usize, group: &Group, taps: &[Range<usize>], most_steps: usize) -> usize {
     let alike = taps.chunk_by(|before, next| before.len() == next.len());
     let runs = alike.map(|alike| {
-        let goes_to_odd_words = axis == 2 && !(alike[0].len() * group.step).is_multiple_of(2);
-        alike.len().div_ceil(if goes_to_odd_words { 1 } else { most_steps })
+        let may_walk = may_walk(layout, axis, alike[0].len() * group.step);
+        alike.len().div_ceil(if may_walk { most_steps } else { 1 })
     });
     runs.sum()
 }

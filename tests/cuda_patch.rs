@@ -33,6 +33,7 @@ fn pictures() {
     let Some(device) = device("pictures") else { return };
     for precision in PRECISIONS {
         check_all(&device, options(precision), patch_layers::pictures(), false);
+        check_all(&device, options(precision), patch_layers::pictures_with_gaps(), false);
         check_all(&device, options(precision), patch_layers::few_and_many_channels(), false);
     }
 }

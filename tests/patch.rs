@@ -40,6 +40,13 @@ fn pictures() {
 }
 
 #[test]
+fn pictures_with_gaps() {
+    for precision in PRECISIONS {
+        check_all(options(precision), patch_layers::pictures_with_gaps());
+    }
+}
+
+#[test]
 fn volumes() {
     for precision in PRECISIONS {
         check_all(options(precision), patch_layers::volumes());
@@ -143,12 +150,14 @@ fn what_it_is_not_for_is_refused() {
     for precision in PRECISIONS {
         let refusal = |builder, extent| refusal(builder, extent, precision, "sm_90a");
         assert_eq!(refusal(layer([2, 2], [2, 2]), [8, 8]), None);
-        assert_eq!(refusal(layer([2, 2], [2, 2]).dilation([2, 1]), [8, 8]), Some(Unsupported::NoPatches));
+        assert_eq!(refusal(layer([2, 1], [2, 4]).output_padding([0, 3]), [8, 8]), None);
         for (builder, extent) in [
             (layer([3, 2], [2, 2]), [8, 8]),
             (layer([2, 2], [3, 2]), [8, 8]),
             (layer([3, 3], [3, 3]), [8, 8]),
+            (layer([2, 2], [2, 2]).dilation([2, 1]), [8, 8]),
             (layer([2, 2], [2, 2]).padding([0, 1]), [8, 8]),
+            (layer([2, 1], [2, 4]).output_padding([0, 2]), [8, 8]),
             (layer([2, 2], [2, 2]).output_padding([1, 0]), [8, 8]),
             (layer([2, 2], [2, 2]), [8, 7]),
             (layer([2, 2], [2, 2]), [7, 6]),

@@ -145,6 +145,7 @@ mod tests {
             include_str!("../../benches/stride_one.json"),
             include_str!("../../benches/drawn_layers.json"),
             include_str!("../../benches/families.json"),
+            include_str!("../../benches/gaps.json"),
             include_str!("../../benches/few_channels.json"),
             include_str!("../../benches/fitted_layers.json"),
             include_str!("../../benches/patches.json"),

@@ -63,7 +63,10 @@ pub enum Unsupported {
     #[error("it needs a GPU of compute capability 9.0")]
     Hopper,
     /// Input positions do not make patches of the output of their own, or rows are not aligned.
-    #[error("it needs kernels as large as their strides, which are powers of two, no padding, and aligned rows")]
+    #[error(
+        "it needs kernels that reach no further than their strides, which are powers of two, outputs as many times as \
+         large as the input, and aligned rows"
+    )]
     NoPatches,
     /// No way to cut the problem into tiles fits in shared memory.
     #[error("no tile of it fits in shared memory")]

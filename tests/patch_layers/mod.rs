@@ -1,5 +1,5 @@
-//! Layers whose kernel is as large as their stride, for the patch kernels: sizes around the edges of tiles, channels
-//! that fill nothing, several samples in a tile, and groups.
+//! Layers whose kernel reaches no further than their stride, for the patch kernels: sizes around the edges of tiles,
+//! channels that fill nothing, several samples in a tile, and groups.
 
 use conv_transpose::{ConvTranspose, Shape};
 
@@ -29,6 +29,23 @@ pub fn pictures() -> Vec<(ConvTranspose<2>, Shape<2>)> {
         picture([12, 18], [1, 8], 2, 3, [7, 8]),
         picture([130, 24], [2, 1], 1, 3, [7, 8]),
         picture([12, 66], [1, 2], 2, 3, [2, 6]),
+    ]
+}
+
+/// Pictures with elements that no tap reaches: behind those that one reaches, or between them.
+pub fn pictures_with_gaps() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let picture = |channels: [usize; 2], kernel: [usize; 2], stride: [usize; 2], dilation: [usize; 2]| {
+        let output_padding = [0, 1].map(|axis| stride[axis] - (kernel[axis] - 1) * dilation[axis] - 1);
+        let layer = ConvTranspose::<2>::builder(channels[0], channels[1], kernel).stride(stride).dilation(dilation);
+        let layer = layer.output_padding(output_padding).build().unwrap();
+        (layer, Shape::batched(3, channels[0], [6, 10]))
+    };
+    vec![
+        picture([33, 40], [1, 1], [2, 2], [1, 1]),
+        picture([16, 17], [2, 1], [2, 4], [1, 1]),
+        picture([20, 9], [3, 3], [4, 4], [1, 1]),
+        picture([12, 24], [2, 2], [4, 8], [2, 3]),
+        picture([70, 12], [1, 2], [1, 2], [5, 1]),
     ]
 }
 

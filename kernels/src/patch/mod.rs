@@ -1,6 +1,6 @@
-//! Patch: layers whose kernel is as large as their stride, as the upsampling steps of U-Nets. Each input position makes
-//! a patch of the output of its own, so that a layer is one product of matrices, whose elements only have to be stored
-//! where they belong.
+//! Patch: layers whose kernel is as large as their stride, as the upsampling steps of U-Nets, or smaller. Each input
+//! position makes a patch of the output of its own, so that a layer is one product of matrices, whose elements only have
+//! to be stored where they belong. Elements that no tap reaches have weights of zero.
 //!
 //! The rows of the product are output channels times the elements of a patch, the columns positions of all samples, and
 //! the tensor cores read both from shared memory, as `f16`. A block
@@ -234,7 +234,7 @@ macro_rules! patch_kernels {
             use super::*;
 
             $(
-                /// Computes a transposed convolution whose kernel is as large as its stride.
+                /// Computes a transposed convolution whose kernel reaches no further than its stride.
                 ///
                 /// # Safety
                 /// The pointers are device pointers: `input` to the input, `weight` to the packed weight, `output` to a

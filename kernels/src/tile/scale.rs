@@ -4,7 +4,7 @@
 //! are packed: some blocks leave the largest value that they find in the header of the packed weight. Packed inputs
 //! have one for each sample, see `pack_input.rs`; others one for each stage, see `stage/measure.rs`.
 
-use cuda_std::{mem, warp};
+use cuda_std::{hint, mem, warp};
 
 use super::{
     fragment::position, pack::WEIGHT_HEADER, parameters::Tiling, ring::weight_exponent, rounding::Again,
@@ -207,7 +207,9 @@ pub(super) unsafe fn inverses<const SPLIT: bool>(t: &Tiling, operands: &Operands
     let of_weight = unsafe { of_weight(operands.weight, SPLIT) };
     [position(), position() + 1].map(|position| {
         let sample = sample + if t.tile[0] > 1 { sample_of(t, position) } else { 0 };
-        let header = operands.header.cast::<u32>().wrapping_add(sample.min(t.batch - 1) as usize);
+        // Found again for each tile, not kept in a register meanwhile.
+        let last = hint::opaque(t.batch) - 1;
+        let header = operands.header.cast::<u32>().wrapping_add(sample.min(last) as usize);
         // SAFETY: the caller's promise: there is such a sample.
         Exponent::from_bits(unsafe { mem::load_readonly(header) }).inverse_with(of_weight)
     })

@@ -113,7 +113,7 @@ impl Target<'_> {
                 self.find_lines(now, is_first_job);
             }
             if is_first_job && hint::opaque(self.t.line_gaps) != 0 {
-                self.clear_gaps();
+                self.clear_staged();
             }
             sync_team();
         }
@@ -394,7 +394,9 @@ impl Target<'_> {
     fn lines_in(&self, team: u32, table: u32) -> SharedPtr<Line> {
         let t = self.t;
         let number = team * t.line_tables + table;
-        dynamic_shared_mem::<Line>().add(t.lines_start / LINE_BYTES + number * (t.lines.value() as u32 + 1))
+        // Found again for each job, not kept in a register meanwhile.
+        dynamic_shared_mem::<Line>()
+            .add(t.lines_start / LINE_BYTES + number * (hint::opaque(t.lines.value() as u32) + 1))
     }
 
     /// The lines of the pass in its table.

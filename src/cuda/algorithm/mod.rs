@@ -42,9 +42,9 @@ pub enum Algorithm {
     /// One thread per output element, which sums the taps that reach it. Any geometry, bitwise repeatable.
     Gather,
     /// Matrix products on tensor cores for layers whose kernel is as large as their stride, as the upsampling steps of
-    /// U-Nets. For strides that are powers of two, without padding, rows of an even number of positions, and planes of a
-    /// multiple of four, on compute capability 9.0, and tensors of fewer than 2^31 elements. Bitwise repeatable; packs
-    /// the weight.
+    /// U-Nets, or smaller, if the output is as many times as large as the input all the same (by its output padding).
+    /// For strides that are powers of two, without padding, rows of an even number of positions, and planes of a multiple
+    /// of four, on compute capability 9.0, and tensors of fewer than 2^31 elements. Bitwise repeatable; packs the weight.
     Patch,
     /// One thread per input position and output channel, which adds into the output atomically. Any geometry. **Not
     /// bitwise repeatable**: the order of the additions, and so their rounding, varies from run to run. Never chosen by
@@ -400,9 +400,10 @@ mod tests {
 
     /// Of these layers the first four take `patch` 0.78, 0.79, 0.59 and 0.82 of the time of `tile` in TF32 on an H200,
     /// the next two 1.2 and 1.5 (`benchmarks/2026-11-28-gpu-patch.md`); in `f32` 0.89, 0.60, 0.76, 0.96, 1.2 and 1.4
-    /// (`benchmarks/2026-11-28-gpu-patch-f32.md`). The one between, of DPT, takes 0.74 and 0.80.
+    /// (`benchmarks/2026-11-28-gpu-patch-f32.md`). The one between, of DPT, takes 0.74 and 0.80. Those with elements that
+    /// no tap reaches take 0.64 in both, 1.63 and 0.72, and 1.13 and 1.30 (`benchmarks/2026-11-28-gpu-gaps.md`).
     #[test]
-    fn patch_is_chosen_where_kernels_are_strides() {
+    fn patch_is_chosen_where_kernels_reach_no_further_than_strides() {
         fn is_chosen<const D: usize>(layer: ConvTransposeBuilder<D>, batch: usize, input: [usize; D]) -> [bool; 2] {
             [Precision::F32, Precision::Tf32]
                 .map(|precision| chosen_in(precision, Target::EMULATED, layer, batch, input) == Algorithm::Patch)
@@ -415,6 +416,13 @@ mod tests {
         assert_eq!(is_chosen(ConvTranspose2d::builder(1024, 1024, [1; 2]), 8, [32; 2]), [true; 2]);
         let wide = ConvTranspose2d::builder(256, 256, [4; 2]).stride([4; 2]);
         assert_eq!(is_chosen(wide, 4, [24; 2]), [true; 2]);
+        let with_gaps = |channels, kernel, stride| {
+            let layer = ConvTranspose2d::builder(channels, channels, [kernel; 2]).stride([stride; 2]);
+            layer.output_padding([stride - kernel; 2])
+        };
+        assert_eq!(is_chosen(with_gaps(64, 3, 4), 8, [64; 2]), [true; 2]);
+        assert_eq!(is_chosen(with_gaps(512, 1, 2), 32, [8; 2]), [false, true]);
+        assert_eq!(is_chosen(with_gaps(64, 1, 4), 8, [64; 2]), [false; 2]);
         assert_eq!(is_chosen(picture(64, 64), 1, [14; 2]), [false; 2]);
         assert_eq!(is_chosen(picture(512, 96), 2, [14; 2]), [false; 2]);
         let older = chosen_in(Precision::Tf32, Target::EMULATED_OLDER, picture(512, 256), 8, [56; 2]);

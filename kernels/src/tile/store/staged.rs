@@ -54,7 +54,7 @@ impl Target<'_> {
                 });
                 // Without biases they stay zero.
                 if has_product && hint::opaque(t.line_gaps) != 0 && !self.bias.is_null() {
-                    self.stage_gaps(channels, |number| self.biases(Self::team().0).add(channel + number).load());
+                    self.stage_gaps(channel, channels);
                 }
                 sync_team();
                 // The host knows the alignment of the lines to each other, not that of the output.
@@ -242,41 +242,48 @@ impl Target<'_> {
         }
     }
 
-    /// Writes zero to those words of the staged lines that have no taps.
+    /// Writes zero to all that is staged, and so to the words without taps, which stay zero.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes what the team stages.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) unsafe fn clear_staged(&self) {
+        let (team, thread) = Self::team();
+        let mut word = thread;
+        while word < hint::opaque(self.t.output_bytes) / 4 {
+            // SAFETY: the caller's promise; the word is one of the team's.
+            unsafe { self.staged(team).add(word).store(0.0) };
+            word += TEAM_THREADS;
+        }
+    }
+
+    /// Writes the biases to those words of the staged lines that have no taps, for so many channels from number `first`
+    /// of the tile on. Each warp has channels of its own.
     ///
     /// # Safety
     /// Nobody else reads or writes these words.
     #[cfg_attr(gpu, inline(always))]
-    pub(super) unsafe fn clear_gaps(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.stage_gaps(self.t.slice_channels, |_| 0.0) }
-    }
-
-    /// Writes a value to those words of the staged lines that have no taps: what the function says for a channel of the
-    /// slice.
-    ///
-    /// # Safety
-    /// As [`clear_gaps`](Self::clear_gaps); there are so many channels.
-    #[cfg_attr(gpu, inline(always))]
-    unsafe fn stage_gaps(&self, channels: u32, value: impl Fn(u32) -> f32) {
+    unsafe fn stage_gaps(&self, first: u32, channels: u32) {
+        const WARPS: u32 = TEAM_THREADS / 32;
         let t = self.t;
         let (team, thread) = Self::team();
-        let phases = t.line_phases.value() as u32;
+        let phases = hint::opaque(t.line_phases.value() as u32);
         // What pads a channel is part of no line.
         let positions = hint::opaque(t.staged_channel_words).divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
-        for channel in 0..channels {
-            let value = value(channel);
-            let mut position = thread;
-            while position < positions {
-                let place = self.staged(team).add(channel * t.staged_channel_words + position * phases);
-                for phase in 0..phases {
-                    if t.line_gaps >> phase & 1 == 1 {
-                        // SAFETY: the caller's promise; the word is within the staged output.
-                        unsafe { place.add(phase).store(value) };
-                    }
+        let mut channel = thread / 32;
+        while channel < channels {
+            let staged = self.staged(team).add(channel * t.staged_channel_words);
+            for phase in (0..phases).filter(|phase| hint::opaque(t.line_gaps) >> phase & 1 == 1) {
+                // SAFETY: the tile has the channel.
+                let bias = unsafe { self.biases(team).add(first + channel).load() };
+                let mut position = thread % 32;
+                while position < positions {
+                    // SAFETY: the caller's promise; the word is within the staged output.
+                    unsafe { staged.add(position * phases + phase).store(bias) };
+                    position += 32;
                 }
-                position += TEAM_THREADS;
             }
+            channel += WARPS;
         }
     }
 

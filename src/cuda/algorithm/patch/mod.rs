@@ -1,4 +1,5 @@
-//! The patch kernels: layers whose kernel is as large as their stride, on the tensor cores of compute capability 9.0.
+//! The patch kernels: layers whose kernel reaches no further than their stride, on the tensor cores of compute capability
+//! 9.0.
 //!
 //! `layout.rs` says what is open when such a layer is divided into tiles, `cost.rs` what that is estimated to take. The
 //! cheapest layout that fits is taken.
@@ -77,11 +78,12 @@ fn can_implement(task: &Task) -> Result<(), Unsupported> {
     check_limits(problem)
 }
 
-/// Whether each input position makes a patch of its own along an axis, and nothing else is in the output.
+/// Whether each input position makes a patch of its own along an axis, and nothing else is in the output: elements of a
+/// patch that no tap reaches are, up to those of the last position.
 fn makes_patches(axis: &Axis) -> bool {
-    let is_dense = axis.kernel == 1 || axis.dilation == 1;
+    let reach = (axis.kernel - 1).saturating_mul(axis.dilation);
     let has_all = axis.pad_begin == 0 && axis.input.checked_mul(axis.stride) == Some(axis.output);
-    axis.kernel == axis.stride && axis.stride.is_power_of_two() && is_dense && has_all
+    reach < axis.stride && axis.stride.is_power_of_two() && has_all
 }
 
 /// Elements of an input channel.
@@ -111,8 +113,6 @@ fn others(task: &Task) -> Vec<Recipe> {
 
 fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
     let packing = packing(&task.problem, layout);
-    let slabs: Vec<_> =
-        (0..elements(&task.problem)).map(|tap| Slab { taps: [tap; 2], channels: [0, CHANNELS] }).collect();
     let pack = vec![Argument::value(&packing), Argument::Table(0), Weight, PackedWeight];
     let parameters = parameters(&task.problem, layout);
     let arguments = vec![Argument::value(&parameters), Input, PackedWeight, Bias, Output];
@@ -123,7 +123,7 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
         ..Launch::per_element(layout.tile.variant.kernel, 0, arguments)
     };
     Recipe {
-        tables: vec![Table::new(&slabs)],
+        tables: vec![Table::new(&slabs(&task.problem))],
         packed_len: WEIGHT_HEADER as usize + (layout.tile.parts() * packing.words) as usize,
         pack: vec![
             tile::weigh(&task.problem),
@@ -136,9 +136,28 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
     }
 }
 
-/// Elements of a patch.
+/// Elements of a patch; more than a `u32` holds are more than any tile has room for.
 fn elements(problem: &Problem<3>) -> u32 {
-    problem.axes().iter().map(|axis| axis.kernel as u32).product()
+    let elements = problem.axes().iter().fold(1, |product: usize, axis| product.saturating_mul(axis.stride));
+    elements.try_into().unwrap_or(u32::MAX)
+}
+
+/// For each element of a patch, which is a phase along each axis, the tap that reaches it.
+fn slabs(problem: &Problem<3>) -> Vec<Slab> {
+    let [z, y, x] = problem.axes().each_ref().map(Axis::phases);
+    let [_, rows, columns] = problem.axes().each_ref().map(|axis| axis.kernel);
+    let mut slabs = Vec::new();
+    for z in &z {
+        for y in &y {
+            for x in &x {
+                let is_reached = z.taps > 0 && y.taps > 0 && x.taps > 0;
+                let tap = (z.first_tap * rows + y.first_tap) * columns + x.first_tap;
+                let tap = if is_reached { tap as u32 } else { Slab::NO_TAP };
+                slabs.push(Slab { taps: [tap; 2], channels: [0, CHANNELS] });
+            }
+        }
+    }
+    slabs
 }
 
 /// How the weight is packed: the elements of a patch share the columns as phases do.
@@ -155,7 +174,7 @@ fn packing(problem: &Problem<3>, layout: &Layout) -> Packing {
         in_per_group: problem.in_channels_per_group() as u32,
         out_per_group: problem.out_channels_per_group() as u32,
         stage_channels: SLAB_CHANNELS,
-        taps: elements(problem),
+        taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
         tile_channels: layout.tile_channels,
         words: layout.weight_tiles * layout.slabs() * slab_words,
     }
@@ -173,7 +192,7 @@ fn parameters(problem: &Problem<3>, layout: &Layout) -> Patch {
         channel_tiles: Divisor::new(layout.channel_tiles.into()),
         stretch_tiles: Divisor::new(layout.stretch_tiles.max(1).into()),
         stretch: layout.stretch,
-        extents: axes.each_ref().map(|axis| axis.kernel.ilog2()),
+        extents: axes.each_ref().map(|axis| axis.stride.ilog2()),
         output_row: output_x,
         output_slice: output_y * output_x,
         output_plane: output_z * output_y * output_x,

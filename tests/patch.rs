@@ -151,6 +151,7 @@ fn what_it_is_not_for_is_refused() {
         let refusal = |builder, extent| refusal(builder, extent, precision, "sm_90a");
         assert_eq!(refusal(layer([2, 2], [2, 2]), [8, 8]), None);
         assert_eq!(refusal(layer([2, 1], [2, 4]).output_padding([0, 3]), [8, 8]), None);
+        assert_eq!(refusal(layer([1, 1], [64, 8]).output_padding([63, 7]), [8, 8]), Some(Unsupported::NoTile));
         for (builder, extent) in [
             (layer([3, 2], [2, 2]), [8, 8]),
             (layer([2, 2], [3, 2]), [8, 8]),

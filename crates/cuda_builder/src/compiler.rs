@@ -225,6 +225,9 @@ mod tests {
         );
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // What another test has just started has the script open for writing, as this program had, until it runs.
+        let is_busy = |error: std::io::Error| error.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        while Command::new(&path).output().is_err_and(is_busy) {}
         path
     }
 }

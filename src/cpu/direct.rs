@@ -97,7 +97,7 @@ impl Direct {
     pub fn new(problem: &Problem<3>, kernels: Kernels) -> Option<Self> {
         let phases = |axis: &Axis| axis.stride.min(axis.output);
         let phases = problem.axes().iter().map(phases).fold(1, usize::saturating_mul);
-        let kernel = problem.axes().iter().map(|axis| axis.kernel).fold(1, usize::saturating_mul);
+        let kernel = problem.taps();
         if phases > MOST_PHASES || kernel > MOST_TAPS || problem.out_channels_per_group() > MOST_CHANNELS {
             return None;
         }

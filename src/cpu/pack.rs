@@ -43,7 +43,7 @@ impl Packing {
             groups: problem.groups(),
             in_channels,
             out_channels,
-            kernel: problem.axes().iter().map(|axis| axis.kernel).product(),
+            kernel: problem.taps(),
             taps,
             in_blocks: blocks(in_channels, CHANNELS_PER_BLOCK),
             out_blocks: blocks(out_channels, MAX_ROWS),

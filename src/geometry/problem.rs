@@ -150,14 +150,18 @@ impl<const D: usize> Problem<D> {
         if problem.batch() == 0 { Problem { axes: [Axis::UNIT; 3], ..problem } } else { problem }
     }
 
+    /// The taps of the kernel along all axes together, or as many as a `usize` holds.
+    pub(crate) fn taps(&self) -> usize {
+        self.axes.iter().fold(1, |taps, axis| taps.saturating_mul(axis.kernel))
+    }
+
     /// The products of each input position with all taps: a problem with one tap, on the same input and the same
     /// weight, whose output is `[batch][out channel][tap][input position]`. Summed up where taps reach, these are the
     /// output of this problem; that is known as `col2im`.
     #[cfg(feature = "cuda")]
     pub(crate) fn columns(&self) -> Result<Problem<D>, GeometryError> {
-        let taps = self.axes.iter().fold(1, |taps: usize, axis| taps.saturating_mul(axis.kernel));
         let axes = self.axes.map(|axis| Axis { input: axis.input, output: axis.input, ..Axis::UNIT });
-        Problem::new(self.batch, self.in_channels, self.out_channels.saturating_mul(taps), self.groups, axes)
+        Problem::new(self.batch, self.in_channels, self.out_channels.saturating_mul(self.taps()), self.groups, axes)
     }
 
     /// The same problem, on the same tensors, in the form that is the least to compute.

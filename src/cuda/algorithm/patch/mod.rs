@@ -174,7 +174,7 @@ fn packing(problem: &Problem<3>, layout: &Layout) -> Packing {
         in_per_group: problem.in_channels_per_group() as u32,
         out_per_group: problem.out_channels_per_group() as u32,
         stage_channels: SLAB_CHANNELS,
-        taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
+        taps: problem.taps() as u32,
         tile_channels: layout.tile_channels,
         words: layout.weight_tiles * layout.slabs() * slab_words,
     }

@@ -181,8 +181,7 @@ const LEAST_PRODUCTS_TO_PACK: usize = 512;
 
 /// Whether there are enough products for each input to think of packing it.
 fn is_worth_packing(problem: &Problem<3>) -> bool {
-    let taps: usize = problem.axes().iter().map(|axis| axis.kernel).product();
-    problem.out_channels_per_group() * taps >= LEAST_PRODUCTS_TO_PACK
+    problem.out_channels_per_group().saturating_mul(problem.taps()) >= LEAST_PRODUCTS_TO_PACK
 }
 
 /// The fewest taps for which it is worth it that teams convert the input: with fewer they wait for those who measure

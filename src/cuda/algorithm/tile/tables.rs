@@ -284,7 +284,7 @@ impl Tables {
             in_per_group: layout.cut.in_channels(problem) as u32,
             out_per_group: problem.out_channels_per_group() as u32,
             stage_channels: layout.cut.stage_channels(),
-            taps: problem.axes().iter().map(|axis| axis.kernel as u32).product(),
+            taps: problem.taps() as u32,
             tile_channels: layout.tile_channels,
             words: self.packed_slabs(problem, layout) as u32 * 8 * columns,
         }

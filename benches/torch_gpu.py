@@ -122,14 +122,18 @@ def input_count(row):
     return min(MAX_SETS, math.ceil(ROTATION_BYTES / (4 * math.prod(input_shape(row)))))
 
 
+def random_bias(row):
+    return torch.rand(row["out_channels"], device="cuda") * 2 - 1 if row["with_bias"] else None
+
+
 def run_torch(row, stopwatch):
     function = [torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d][len(row["input"]) - 1]
     inputs = torch.rand((input_count(row), *input_shape(row)), device="cuda") * 2 - 1
-    weight = torch.rand(weight_shape(row), device="cuda") * 2 - 1
+    weight, bias = torch.rand(weight_shape(row), device="cuda") * 2 - 1, random_bias(row)
     parameters = [row["stride"], row["padding"], row["output_padding"], row["groups"], row["dilation"]]
 
     def call(index):
-        return function(inputs[index % len(inputs)], weight, None, *parameters)
+        return function(inputs[index % len(inputs)], weight, bias, *parameters)
 
     with torch.inference_mode(), allowing_tf32(row["precision"] == "tf32"):
         assert call(0).shape == output_shape(row)
@@ -141,8 +145,8 @@ def jax_layer(row):
     axes = list(zip(*(row[name] for name in ["kernel", "padding", "output_padding", "dilation"])))
     exact = row["precision"] == "f32"
 
-    def layer(x, weight):
-        return jax.lax.conv_general_dilated(
+    def layer(x, weight, bias):
+        output = jax.lax.conv_general_dilated(
             x,
             weight,
             window_strides=[1] * len(axes),
@@ -152,6 +156,7 @@ def jax_layer(row):
             feature_group_count=row["groups"],
             precision=jax.lax.Precision.HIGHEST if exact else jax.lax.Precision.DEFAULT,
         )
+        return output if bias is None else output + bias
 
     return jax.jit(layer)
 
@@ -159,6 +164,8 @@ def jax_layer(row):
 def run_jax(row, stopwatch):
     shape = (row["out_channels"], row["in_channels"] // row["groups"], *row["kernel"])
     weight = jax.random.uniform(jax.random.key(1), shape, minval=-1)
+    bias_shape = (row["out_channels"], *[1] * len(row["kernel"]))
+    bias = jax.random.uniform(jax.random.key(2), bias_shape, minval=-1) if row["with_bias"] else None
     # An array of its own for each: a slice would be a copy, and would be timed.
     keys = jax.random.split(jax.random.key(0), min(input_count(row), WARM_UP + stopwatch.repeats))
     inputs = [jax.random.uniform(key, input_shape(row), minval=-1) for key in keys]
@@ -167,11 +174,11 @@ def run_jax(row, stopwatch):
     def seconds(indices):
         start = time.perf_counter()
         for index in indices:
-            output = layer(inputs[index % len(inputs)], weight)
+            output = layer(inputs[index % len(inputs)], weight, bias)
         output.block_until_ready()
         return time.perf_counter() - start
 
-    assert layer(inputs[0], weight).shape == output_shape(row)
+    assert layer(inputs[0], weight, bias).shape == output_shape(row)
     single = seconds(range(1)) * 1e3
     if single > LONG_MS:
         return single
@@ -288,10 +295,14 @@ def main():
     torch.backends.cudnn.benchmark = False
     versions = [f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"]
     peers = dict.fromkeys(PEERS, {})
+    if arguments.burn and report["bias"]:
+        parser.error("burn is measured without a bias, and ours has one")
     if arguments.burn:
         peers["burn"], burn_versions = read_burn(arguments.burn)
         versions.append(burn_versions)
 
+    for row in report["rows"]:
+        row["with_bias"] = report["bias"]
     stopwatch = Stopwatch(report["repeats"])
     rates = measure_rates(stopwatch)
     peers["torch"] = run_peer(run_torch, report["rows"], stopwatch)
@@ -305,10 +316,11 @@ def main():
     print(f"{torch.cuda.get_device_name()}, {versions}; median of {report['repeats']} launches.")
     packing = "packed by every launch" if report["repack"] else "packed beforehand"
     print(f"A copy: {rates['copy_gb_per_s']:.0f} GB/s; cuBLAS TF32: {rates['tf32_tflop_per_s']:.0f} TFLOP/s.", end=" ")
-    print(f"Our weight is {packing}.")
+    print(f"Our weight is {packing}. {'With a bias.' if report['bias'] else 'No bias.'}")
     print_all(rows)
     if arguments.json:
-        joined = {"device": report["device"], "versions": versions, **rates, "repack": report["repack"], "rows": rows}
+        joined = {"device": report["device"], "versions": versions, **rates}
+        joined |= {"repack": report["repack"], "bias": report["bias"], "rows": rows}
         arguments.json.write_text(json.dumps(joined, indent=1))
 
 

@@ -63,6 +63,10 @@ pub struct Arguments {
     #[arg(long)]
     pub repack: bool,
 
+    /// Add a bias, as most layers of networks do
+    #[arg(long)]
+    pub bias: bool,
+
     /// Measure for up to so many seconds what is the fastest plan for each, instead of relying on the library's model
     #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true)]
     pub autotune: Option<f64>,
@@ -75,7 +79,7 @@ pub struct Arguments {
     ///
     /// From opening the device to the first result, step by step. With CUDA_CACHE_DISABLE=1 in the environment, the
     /// driver compiles the kernels as it does on a machine that has never run them.
-    #[arg(long, conflicts_with_all = ["autotune", "repack", "json", "plot"])]
+    #[arg(long, conflicts_with_all = ["autotune", "repack", "bias", "json", "plot"])]
     pub first_use: bool,
 
     /// With --first-use: load all kernels for the algorithm and precision before, which is timed too
@@ -206,6 +210,8 @@ mod tests {
         assert!(accepted(&["--first-use", "--warm-up"]));
         assert!(!accepted(&["--warm-up"]));
         assert!(!accepted(&["--first-use", "--autotune", "1"]));
+        assert!(accepted(&["--bias", "--repack"]));
+        assert!(!accepted(&["--first-use", "--bias"]));
     }
 
     #[test]

@@ -30,16 +30,17 @@ impl Ceiling {
 /// What a problem asks of a GPU.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Work {
-    /// Input, weight and output once.
+    /// Input, weight, output, and the bias if there is one, once.
     pub bytes: f64,
     /// The usual count, cut-off products included.
     pub flops: f64,
 }
 
 impl Work {
-    pub fn of<const D: usize>(problem: &Problem<D>) -> Self {
-        // The library counts a bias too, and none is added here.
-        let elements = problem.elements_moved() - problem.out_channels() as f64;
+    pub fn of<const D: usize>(problem: &Problem<D>, has_bias: bool) -> Self {
+        // The library counts a bias.
+        let surplus = if has_bias { 0 } else { problem.out_channels() };
+        let elements = problem.elements_moved() - surplus as f64;
         Self { bytes: elements * size_of::<f32>() as f64, flops: problem.flops() }
     }
 }
@@ -53,7 +54,9 @@ mod tests {
     #[test]
     fn the_scarcer_resource_decides() {
         let layer = ConvTranspose1d::builder(1000, 1000, [1]).build().unwrap();
-        let work = Work::of(&layer.problem(Shape::batched(1, 1000, [1000])).unwrap());
+        let problem = layer.problem(Shape::batched(1, 1000, [1000])).unwrap();
+        assert_eq!(Work::of(&problem, true).bytes, 12e6 + 4e3);
+        let work = Work::of(&problem, false);
         assert_eq!((work.bytes, work.flops), (12e6, 2e9));
         let ceiling = |copy_gb_per_s| Ceiling { copy_gb_per_s, tf32_tflop_per_s: 100.0 };
         assert_eq!(ceiling(1000.0).floor_ms(&work, Precision::Tf32), 0.02);

@@ -97,7 +97,7 @@ impl<'a> Bench<'a> {
         planner: &mut Planner,
         mut tell: impl FnMut(Variant, Result<Measurement, Error>) -> Result<()>,
     ) -> Result<()> {
-        let mut subject = Subject::<D>::new(self.device, problem)?;
+        let mut subject = Subject::<D>::new(self.device, problem, self.arguments.bias)?;
         for &variant in variants {
             let options = Options::default().algorithm(variant.algorithm).precision(variant.precision);
             let outcome = match planner.plan(self.device, &subject.layer, subject.problem.input_shape(), options) {
@@ -135,15 +135,15 @@ impl<'a> Bench<'a> {
 
     /// The median time of a launch, with a weight packed beforehand unless the packing is to be timed too.
     fn time<const D: usize>(&mut self, plan: &Plan<D>, subject: &mut Subject<D>) -> Result<f64> {
-        let Subject { weight, sets, .. } = subject;
+        let Subject { weight, bias, sets, .. } = subject;
         let stream = &self.stream;
         let packed = if self.arguments.repack { None } else { Some(plan.pack_weight(stream, weight)?) };
         let count = sets.len();
         let mut launch = |index: usize| -> Result<()> {
             let (input, output) = &mut sets[index % count];
             match &packed {
-                Some(packed) => plan.forward_packed(stream, input, packed, None, output)?,
-                None => plan.forward(stream, input, weight, None, output)?,
+                Some(packed) => plan.forward_packed(stream, input, packed, bias.as_deref(), output)?,
+                None => plan.forward(stream, input, weight, bias.as_deref(), output)?,
             }
             Ok(())
         };

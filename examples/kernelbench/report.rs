@@ -23,6 +23,7 @@ pub struct Report {
     ceiling: Ceiling,
     repeats: u16,
     repack: bool,
+    bias: bool,
     /// The seconds that a search for the fastest plan may take, if there is one.
     autotune: Option<f64>,
     pub rows: Vec<Measurement>,
@@ -30,8 +31,9 @@ pub struct Report {
 
 impl Report {
     pub fn new(device: &Device, bench: &Bench, arguments: &Arguments) -> Self {
-        let Arguments { repeats, repack, autotune, .. } = *arguments;
-        Self { device: device.name().to_owned(), ceiling: bench.ceiling, repeats, repack, autotune, rows: Vec::new() }
+        let Arguments { repeats, repack, bias, autotune, .. } = *arguments;
+        let (device, ceiling) = (device.name().to_owned(), bench.ceiling);
+        Self { device, ceiling, repeats, repack, bias, autotune, rows: Vec::new() }
     }
 
     /// Writes the files that were asked for.
@@ -67,7 +69,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Ceiling { copy_gb_per_s, tf32_tflop_per_s } = self.ceiling;
         let packing = if self.repack { "packed by every launch" } else { "packed beforehand" };
-        writeln!(f, "{}, median of {} launches, weight {packing}", self.device, self.repeats)?;
+        let bias = if self.bias { "with a bias" } else { "no bias" };
+        writeln!(f, "{}, median of {} launches, weight {packing}, {bias}", self.device, self.repeats)?;
         if let Some(seconds) = self.autotune {
             writeln!(f, "Plans by measurement, up to {seconds} s for each")?;
         }

@@ -12,11 +12,16 @@ pub struct Samples(Vec<(usize, f64)>);
 
 impl Samples {
     /// Asks the oracle.
-    pub fn new<const D: usize>(problem: &Problem<D>, input: &Tensor<f32, D>, weight: &Tensor<f32, D>) -> Self {
+    pub fn new<const D: usize>(
+        problem: &Problem<D>,
+        input: &Tensor<f32, D>,
+        weight: &Tensor<f32, D>,
+        bias: Option<&[f32]>,
+    ) -> Self {
         let len: usize = problem.output_shape().dims().iter().product();
         let mut rng = fastrand::Rng::with_seed(7);
         let indices: Vec<usize> = (0..COUNT).map(|_| rng.usize(..len)).collect();
-        let expected = |index| oracle::output_at(problem, input.as_slice(), weight.as_slice(), None, index);
+        let expected = |index| oracle::output_at(problem, input.as_slice(), weight.as_slice(), bias, index);
         Self(indices.into_par_iter().map(|index| (index, expected(index))).collect())
     }
 

@@ -205,10 +205,10 @@ pub(crate) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
 pub(super) unsafe fn inverses<const SPLIT: bool>(t: &Tiling, operands: &Operands, sample: u32) -> [[f32; 2]; 2] {
     // SAFETY: the caller's promise.
     let of_weight = unsafe { of_weight(operands.weight, SPLIT) };
-    [position(), position() + 1].map(|position| {
+    // Found again for each tile, not kept in registers meanwhile.
+    let (first, last) = (hint::opaque(position()), hint::opaque(t.batch) - 1);
+    [first, first + 1].map(|position| {
         let sample = sample + if t.tile[0] > 1 { sample_of(t, position) } else { 0 };
-        // Found again for each tile, not kept in a register meanwhile.
-        let last = hint::opaque(t.batch) - 1;
         let header = operands.header.cast::<u32>().wrapping_add(sample.min(last) as usize);
         // SAFETY: the caller's promise: there is such a sample.
         Exponent::from_bits(unsafe { mem::load_readonly(header) }).inverse_with(of_weight)

@@ -114,6 +114,10 @@ impl Target<'_> {
             }
             if is_first_job && hint::opaque(self.t.line_gaps) != 0 {
                 self.clear_staged();
+                if self.gaps_stay() {
+                    sync_team();
+                    self.stage_gaps(0, self.t.slice_channels.min(self.t.tile_channels));
+                }
             }
             sync_team();
         }

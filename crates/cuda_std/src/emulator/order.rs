@@ -28,9 +28,6 @@ use super::known::{Known, Lesson, Times};
 
 pub(super) const LANES: usize = 32;
 
-/// The most warps of a block.
-pub(super) const WARPS: usize = 32;
-
 /// The blocks that run at the same time: neighbours by number.
 pub(super) struct Cluster {
     /// How many they are.
@@ -59,6 +56,8 @@ pub(super) struct Actor<'a> {
     pub(super) cluster: &'a Cluster,
     /// Counts the barriers that blocks have passed.
     pub(super) epoch: u32,
+    /// The warps of a block, and the one whose lanes are copies.
+    pub(super) warps: usize,
     pub(super) warp: u8,
     pub(super) lane: u8,
     /// Counts the synchronisations that warps in this place have passed, and the thread's own arrivals.
@@ -224,7 +223,8 @@ mod tests {
 
     fn has_heard(clock: &WarpClock, reader: usize, lane: u32, time: u32) -> bool {
         let (heard, cluster) = (&clock.heard[reader], &Cluster { blocks: 1, since: 0 });
-        let actor = Actor { block: 1, cluster, epoch: 0, warp: 0, lane: 0, time: clock.times[0], heard, known: None };
+        let actor =
+            Actor { block: 1, cluster, epoch: 0, warps: 2, warp: 0, lane: 0, time: clock.times[0], heard, known: None };
         actor.has_heard(lane, time)
     }
 

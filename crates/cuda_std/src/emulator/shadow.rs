@@ -1,19 +1,18 @@
 //! What is known about each word of memory: whether it was written, and by whom it was accessed.
 //!
-//! A word keeps its readers, its writers and its atomic writers as one [`Group`] each. A group remembers the latest
-//! accesses of one warp exactly, and that there were others in another warp or another block. That is enough while
-//! nothing orders warps within an epoch. Once a launch has used a named or a memory barrier, it also matters when each
-//! of the other warps made its latest accesses: these, the [`Crowds`], are kept apart, and only in such launches.
+//! Of writes, the latest is enough: all that was before it happened before it, which would have been objected to
+//! otherwise, so whoever comes after the latest write comes after all of that. Readers, and atomic writers, have no
+//! order among each other. A [`Group`] of them remembers the latest accesses of one warp; those of each other warp of
+//! the block, its *crowd*, are kept apart ([`Crowds`]), and of other blocks that there were any.
 //!
 //! This misses a race only where lanes of one warp access a word after different synchronisations, or different numbers
-//! of arrivals at memory barriers, that do not order them, where accesses are to different bytes of a word, or where
-//! several warps accessed it before the launch's first such barrier, of which the last two are remembered; it never
+//! of arrivals at memory barriers, that do not order them, or where accesses are to different bytes of a word; it never
 //! reports one that is none.
 
 use std::vec;
 use std::vec::Vec;
 
-use super::order::{Actor, LANES, WARPS, lanes};
+use super::order::{Actor, LANES, lanes};
 
 const WORD: usize = 4;
 
@@ -70,7 +69,42 @@ pub(super) enum Reason {
     Barrier,
 }
 
-/// Accesses of one kind to one word. All zero: there were none.
+/// The latest write of a word. All zero: there was none.
+#[derive(Clone, Copy, Default)]
+struct LatestWrite {
+    /// The block's number from 1.
+    block: u32,
+    epoch: u32,
+    time: u32,
+    warp: u8,
+    lane: u8,
+    /// The bytes of the word, one bit each.
+    bytes: u8,
+}
+
+impl LatestWrite {
+    fn new(actor: &Actor<'_>, bytes: u8) -> Self {
+        let Actor { block, epoch, time, warp, lane, .. } = *actor;
+        Self { block, epoch, time, warp, lane, bytes }
+    }
+
+    /// Who made it, if it is not ordered before the actor's access to these bytes.
+    #[inline]
+    fn unordered(&self, actor: &Actor<'_>, bytes: u8) -> Option<Other> {
+        if self.block == 0 || self.bytes & bytes == 0 {
+            return None;
+        }
+        if self.block != actor.block {
+            let met = actor.is_beside(self.block) && actor.has_met_since(self.epoch);
+            return (!met).then_some(Other::Block(self.block - 1));
+        }
+        let (warp, lane) = (self.warp.into(), self.lane.into());
+        let ordered = self.epoch != actor.epoch || actor.knows(warp, lane, self.time);
+        (!ordered).then_some(Other::Thread((warp * LANES + lane) as u32))
+    }
+}
+
+/// Accesses of one kind, which need no order, to one word. All zero: there were none.
 #[derive(Clone, Copy, Default)]
 struct Group {
     /// The block's number from 1.
@@ -79,84 +113,26 @@ struct Group {
     /// opened.
     earlier_block: u32,
     epoch: u32,
-    /// The time of the warp; all lanes of the group have the same.
-    time: u32,
-    lanes: u32,
+    latest: Latest,
+    /// The number of the group's crowd from 1, or 0 if it never had one.
+    crowd: u32,
     warp: u8,
     /// The bytes of the word, one bit each.
     bytes: u8,
-    /// A thread of another warp that had accesses in the same epoch, its number from 1. With [`CROWD`], the group's
-    /// crowd has them all.
-    other_warp: u16,
+    /// Whether other warps had accesses in the same epoch. They are in the crowd.
+    has_others: bool,
 }
 
-/// Beyond the numbers of threads.
-const CROWD: u16 = 1 << 15;
-
-/// The latest accesses of one warp.
+/// The latest accesses of one warp: all at the same time of it. No lanes: there were none.
 #[derive(Clone, Copy, Default)]
 struct Latest {
     time: u32,
     lanes: u32,
 }
 
-/// For each warp, and for the one whose lanes are copies, its latest accesses.
-#[derive(Clone, Copy)]
-struct Crowd {
-    /// A bit for each warp that has any.
-    warps: u64,
-    latest: [Latest; WARPS + 1],
-}
-
-impl Crowd {
-    const NOBODY: Self = Self { warps: 0, latest: [Latest { time: 0, lanes: 0 }; WARPS + 1] };
-
-    fn note(&mut self, warp: usize, latest: Latest) {
-        self.warps |= 1 << warp;
-        self.latest[warp] = latest;
-    }
-
-    /// A thread that made some of these accesses, and that nothing orders before the actor.
-    fn unknown(&self, actor: &Actor<'_>) -> Option<u32> {
-        let mut warps = self.warps;
-        while warps != 0 {
-            let warp = warps.trailing_zeros() as usize;
-            warps &= warps - 1;
-            if let Some(thread) = self.latest[warp].unknown(warp, actor) {
-                return Some(thread);
-            }
-        }
-        None
-    }
-}
-
-/// The crowds of a memory: of each group of each word, where other warps than the group's have accessed it.
-#[derive(Default)]
-struct Crowds {
-    /// By word and group, the number of its crowd plus one. Empty until there is a crowd.
-    numbers: Vec<[u32; 3]>,
-    crowds: Vec<Crowd>,
-}
-
-impl Crowds {
-    fn crowd(&mut self, words: usize, word: usize, group: usize) -> &mut Crowd {
-        self.numbers.resize(words, [0; 3]);
-        let number = &mut self.numbers[word][group];
-        if *number == 0 {
-            self.crowds.push(Crowd::NOBODY);
-            *number = self.crowds.len() as u32;
-        }
-        &mut self.crowds[*number as usize - 1]
-    }
-
-    /// The crowd of a group that has one.
-    fn known(&self, word: usize, group: usize) -> &Crowd {
-        &self.crowds[self.numbers[word][group] as usize - 1]
-    }
-}
-
 impl Latest {
     /// A thread of the warp of that number, among those that made these accesses, that nothing orders before the actor.
+    #[inline]
     fn unknown(&self, warp: usize, actor: &Actor<'_>) -> Option<u32> {
         // A single lane is asked for sooner than all.
         if !self.lanes.is_power_of_two() && actor.knows_all(warp, self.time) {
@@ -167,15 +143,49 @@ impl Latest {
     }
 }
 
-impl Group {
-    fn first_thread(&self) -> u32 {
-        u32::from(self.warp) * u32::BITS + self.lanes.trailing_zeros()
+/// The crowds of a memory: for each its latest accesses by warp, one crowd behind the other.
+#[derive(Default)]
+struct Crowds {
+    /// The warps of a block; 0 while there are no crowds.
+    warps: usize,
+    latest: Vec<Latest>,
+}
+
+impl Crowds {
+    /// The number of a crowd without accesses: a new one for 0.
+    fn empty(&mut self, number: u32, warps: usize) -> u32 {
+        if number != 0 {
+            self.of_mut(number).fill(Latest::default());
+            return number;
+        }
+        self.warps = warps;
+        self.latest.resize(self.latest.len() + warps, Latest::default());
+        (self.latest.len() / warps) as u32
     }
 
-    /// An access of the group that is not ordered before the actor's, where `in_epoch` yields a thread of such an
-    /// access in the actor's own epoch.
+    fn of(&self, number: u32) -> &[Latest] {
+        &self.latest[(number as usize - 1) * self.warps..][..self.warps]
+    }
+
+    fn of_mut(&mut self, number: u32) -> &mut [Latest] {
+        &mut self.latest[(number as usize - 1) * self.warps..][..self.warps]
+    }
+
+    /// A thread that had accesses in a crowd, and that nothing orders before the actor.
+    fn unknown(&self, number: u32, actor: &Actor<'_>) -> Option<u32> {
+        let mut warps = self.of(number).iter().enumerate().filter(|(_, latest)| latest.lanes != 0);
+        warps.find_map(|(warp, latest)| latest.unknown(warp, actor))
+    }
+
+    fn clear(&mut self) {
+        self.latest.clear();
+    }
+}
+
+impl Group {
+    /// An access of the group to these bytes that is not ordered before the actor's.
     #[inline]
-    fn unordered(&self, actor: &Actor<'_>, bytes: u8, in_epoch: impl FnOnce() -> Option<u32>) -> Option<Other> {
+    fn unordered(&self, actor: &Actor<'_>, bytes: u8, crowds: &Crowds) -> Option<Other> {
         if self.block == 0 || self.bytes & bytes == 0 {
             None
         } else if self.has_other_blocks(actor)
@@ -185,7 +195,8 @@ impl Group {
         } else if self.block != actor.block || self.epoch != actor.epoch {
             None
         } else {
-            in_epoch().map(Other::Thread)
+            let others = || self.has_others.then(|| crowds.unknown(self.crowd, actor)).flatten();
+            self.latest.unknown(self.warp.into(), actor).or_else(others).map(Other::Thread)
         }
     }
 
@@ -204,107 +215,61 @@ impl Group {
         outside.or_else(|| (!actor.has_met_since(self.epoch)).then_some(first))
     }
 
-    /// A thread of the group that nothing but named and memory barriers may order before the actor.
-    fn unordered_in_epoch(&self, actor: &Actor<'_>) -> Option<u32> {
-        if self.warp != actor.warp {
-            return Some(self.first_thread());
-        }
-        if self.other_warp != 0 {
-            return Some(u32::from(self.other_warp & !CROWD) - 1);
-        }
-        self.unordered_lane(actor)
-    }
-
-    /// A thread of the group that nothing orders before the actor, named and memory barriers included.
-    fn unordered_by_barriers<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
-        let latest = Latest { time: self.time, lanes: self.lanes };
-        let others = || if self.other_warp == 0 { None } else { self.unordered_other(actor, crowd) };
-        latest.unknown(self.warp.into(), actor).or_else(others)
-    }
-
-    /// A thread of other warps than the group's that nothing orders before the actor.
-    fn unordered_other<'a>(&self, actor: &Actor<'_>, crowd: impl FnOnce() -> &'a Crowd) -> Option<u32> {
-        if self.other_warp & CROWD != 0 {
-            return crowd().unknown(actor);
-        }
-        // From before the launch's first such barrier, when nobody kept books: the time does not matter.
-        let thread = usize::from(self.other_warp) - 1;
-        let (warp, lane) = (thread / LANES, thread % LANES);
-        let known = warp == actor.warp.into() || actor.knows(warp, lane, 0);
-        (!known).then_some(thread as u32)
-    }
-
-    /// A lane of the group, which is of the actor's warp, that the actor has not heard of.
-    fn unordered_lane(&self, actor: &Actor<'_>) -> Option<u32> {
-        let others = self.lanes & !(1 << actor.lane);
-        (0..u32::BITS)
-            .filter(|lane| others >> lane & 1 == 1)
-            .find(|&lane| !actor.has_heard(lane, self.time))
-            .map(|lane| u32::from(self.warp) * u32::BITS + lane)
-    }
-
-    fn record(&mut self, actor: &Actor<'_>, bytes: u8) {
-        let same_block = self.block == actor.block;
-        let same_epoch = same_block && self.epoch == actor.epoch;
+    #[inline]
+    fn record(&mut self, actor: &Actor<'_>, bytes: u8, crowds: &mut Crowds) {
+        let same_epoch = self.block == actor.block && self.epoch == actor.epoch;
         let same_warp = same_epoch && self.warp == actor.warp;
-        if same_warp && self.time == actor.time && self.bytes == bytes {
-            self.lanes |= 1 << actor.lane;
+        if same_warp && self.latest.time == actor.time && self.bytes == bytes {
+            self.latest.lanes |= 1 << actor.lane;
             return;
         }
         // Others are remembered as long as they accessed the same bytes, since there is one mask for all.
-        let others = if self.bytes == bytes { *self } else { Self::default() };
-        let earlier_block = if others.block != 0 && others.has_other_blocks(actor) {
-            others.unordered_block(actor, [others.block, others.earlier_block]).unwrap_or(0)
-        } else {
-            0
-        };
-        let other_warp = match (same_epoch, same_warp) {
-            (true, false) if others.block != 0 => (self.other_warp & CROWD) | (self.first_thread() as u16 + 1),
-            (true, true) => others.other_warp,
-            _ => 0,
-        };
-        let Actor { block, epoch, warp, lane, time, .. } = *actor;
-        *self = Self { block, earlier_block, epoch, time, lanes: 1 << lane, warp, bytes, other_warp };
-    }
-
-    /// Whether an access of the actor is about to replace those of another warp, which remain of concern.
-    fn yields_to(&self, actor: &Actor<'_>, bytes: u8) -> bool {
-        let same_epoch = self.block == actor.block && self.epoch == actor.epoch;
-        same_epoch && self.warp != actor.warp && self.bytes == bytes
+        if self.bytes != bytes {
+            self.forget();
+        }
+        let has_earlier_blocks = self.block != 0 && self.has_other_blocks(actor);
+        let earlier = has_earlier_blocks.then(|| self.unordered_block(actor, [self.block, self.earlier_block]));
+        self.earlier_block = earlier.flatten().unwrap_or(0);
+        if self.block == 0 || !same_epoch {
+            self.has_others = false;
+        } else if !same_warp {
+            self.join_crowd(crowds, actor.warps);
+        }
+        (self.block, self.epoch, self.warp, self.bytes) = (actor.block, actor.epoch, actor.warp, bytes);
+        self.latest = Latest { time: actor.time, lanes: 1 << actor.lane };
     }
 
     /// Takes down the group's latest accesses in its crowd.
-    fn join_crowd(&mut self, crowd: &mut Crowd) {
-        if self.other_warp & CROWD == 0 {
-            *crowd = Crowd::NOBODY;
-            if self.other_warp != 0 {
-                let thread = usize::from(self.other_warp) - 1;
-                crowd.note(thread / LANES, Latest { time: 0, lanes: 1 << (thread % LANES) });
-            }
+    fn join_crowd(&mut self, crowds: &mut Crowds, warps: usize) {
+        if !self.has_others {
+            self.crowd = crowds.empty(self.crowd, warps);
         }
-        crowd.note(self.warp.into(), Latest { time: self.time, lanes: self.lanes });
-        self.other_warp |= CROWD;
+        crowds.of_mut(self.crowd)[usize::from(self.warp)] = self.latest;
+        self.has_others = true;
+    }
+
+    /// There were no accesses; the place of a crowd is kept.
+    fn forget(&mut self) {
+        *self = Self { crowd: self.crowd, ..Self::default() };
     }
 }
-
-// The groups of a word, as numbers.
-const READS: usize = 0;
-const WRITES: usize = 1;
-const ATOMICS: usize = 2;
 
 /// The word is part of a memory barrier, which nothing but its own operations may access.
 const BARRIER: u16 = u16::MAX;
 
-/// One word: its content, and the accesses to it in the running launch.
+/// One word: its content, and the accesses to it in the running launch. What an access looks at is one line of the
+/// cache.
 #[derive(Clone, Copy, Default)]
+#[repr(align(64))]
 struct Cell {
     reads: Group,
-    writes: Group,
-    atomics: Group,
+    write: LatestWrite,
     /// The life of the memory that all of this is about.
     life: u32,
     /// Whether some load assumed that the word never changes.
     assumed_constant: bool,
+    /// Whether there were atomic accesses, which are kept apart.
+    has_atomics: bool,
     /// One bit per byte that was written.
     written: u8,
     /// The thread that has started a copy to the word that has not been waited for, its number from 1: until then the
@@ -312,15 +277,12 @@ struct Cell {
     reserved: u16,
 }
 
+const _: () = assert!(size_of::<Cell>() == 64);
+
 impl Cell {
-    /// `unordered` yields an access of a group, which it also gets by number, that is not ordered before this one.
+    /// Whether nothing is wrong with an access but what others did.
     #[inline]
-    fn check(
-        &self,
-        access: Access,
-        bytes: u8,
-        unordered: impl Fn(&Group, usize) -> Option<Other>,
-    ) -> Result<(), Reason> {
+    fn allows(&self, access: Access, bytes: u8) -> Result<(), Reason> {
         match self.reserved {
             0 => {}
             // What else is atomic is not in shared memory.
@@ -331,51 +293,30 @@ impl Cell {
         if access.reads() && self.written & bytes != bytes {
             return Err(Reason::Uninitialised);
         }
-        let changed = self.writes.block != 0 || self.atomics.block != 0;
+        let changed = self.write.block != 0 || self.has_atomics;
         let assumes = access == Access::ReadOnlyLoad;
         if (assumes && changed) || (access.writes() && self.assumed_constant) {
             return Err(Reason::NotConstant);
         }
-        let against = |group: &Group, number, earlier| match unordered(group, number) {
-            Some(other) => Err(Reason::Race { earlier, other }),
-            None => Ok(()),
-        };
-        against(&self.writes, WRITES, Access::Write)?;
-        if access != Access::Atomic {
-            against(&self.atomics, ATOMICS, Access::Atomic)?;
-        }
-        if access.writes() {
-            against(&self.reads, READS, Access::Read)?;
-        }
         Ok(())
-    }
-
-    fn record(&mut self, access: Access, actor: &Actor<'_>, bytes: u8) {
-        if access.writes() {
-            self.written |= bytes;
-        }
-        match access {
-            Access::Read => self.reads.record(actor, bytes),
-            Access::ReadOnlyLoad => self.assumed_constant = true,
-            Access::Write => self.writes.record(actor, bytes),
-            Access::Atomic => self.atomics.record(actor, bytes),
-        }
     }
 }
 
 /// What is known about a piece of memory.
 pub(super) struct Shadow {
     cells: Vec<Cell>,
+    /// The atomic accesses to each word that has any. Empty until one has.
+    atomics: Vec<Group>,
+    crowds: Crowds,
     /// Counts how often the content was lost. Cells of an earlier life are void: that is cheaper than clearing them.
     life: u32,
-    crowds: Crowds,
 }
 
 impl Shadow {
     pub(super) fn new(bytes: usize, initialised: bool) -> Self {
         let written = if initialised { ALL_BYTES } else { 0 };
         let cell = Cell { written, ..Cell::default() };
-        Self { cells: vec![cell; bytes.div_ceil(WORD)], life: 0, crowds: Crowds::default() }
+        Self { cells: vec![cell; bytes.div_ceil(WORD)], atomics: Vec::new(), crowds: Crowds::default(), life: 0 }
     }
 
     /// Forgets who accessed the memory, because everybody has finished.
@@ -383,12 +324,19 @@ impl Shadow {
         for cell in &mut self.cells {
             *cell = Cell { written: cell.written, life: cell.life, ..Cell::default() };
         }
-        self.crowds = Crowds::default();
+        self.forget_crowds();
     }
 
     /// Forgets the content too, as at the start of a block whose own memory this is.
     pub(super) fn forget(&mut self) {
         self.life += 1;
+        self.forget_crowds();
+    }
+
+    /// Nothing refers to what is not in the cells any more.
+    fn forget_crowds(&mut self) {
+        self.atomics.clear();
+        self.crowds.clear();
     }
 
     /// The first byte that was never written.
@@ -405,14 +353,8 @@ impl Shadow {
         bytes: usize,
     ) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            if actor.known.is_some() {
-                self.cell(word);
-                self.access_by_barriers(access, actor, word, mask).map_err(|reason| objection(offset, word, reason))?;
-                continue;
-            }
-            let cell = self.cell(word);
-            cell.check(access, mask, before(actor, mask)).map_err(|reason| objection(offset, word, reason))?;
-            cell.record(access, actor, mask);
+            self.check(access, actor, word, mask).map_err(|reason| objection(offset, word, reason))?;
+            self.record(access, actor, word, mask);
         }
         Ok(())
     }
@@ -421,9 +363,7 @@ impl Shadow {
     /// what holds for the write now also holds then.
     pub(super) fn reserve(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
         for (word, mask) in words(offset, bytes) {
-            self.cell(word);
-            self.check_by_barriers(Access::Write, actor, word, mask)
-                .map_err(|reason| objection(offset, word, reason))?;
+            self.check(Access::Write, actor, word, mask).map_err(|reason| objection(offset, word, reason))?;
             self.cells[word].reserved = actor.thread() as u16 + 1;
         }
         Ok(())
@@ -432,8 +372,8 @@ impl Shadow {
     /// Takes down that the actor makes a write now that it has reserved.
     pub(super) fn fill(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) {
         for (word, mask) in words(offset, bytes) {
-            self.cell(word).reserved = 0;
-            self.record_by_barriers(Access::Write, actor, word, mask);
+            self.cells[word].reserved = 0;
+            self.record(Access::Write, actor, word, mask);
         }
     }
 
@@ -447,62 +387,71 @@ impl Shadow {
     /// Checks that a memory barrier was made before the actor uses it.
     pub(super) fn use_barrier(&mut self, actor: &Actor<'_>, offset: usize, bytes: usize) -> Result<(), Objection> {
         words(offset, bytes).try_for_each(|(word, mask)| {
-            let checked = self.check_by_barriers(Access::Atomic, actor, word, mask);
+            let checked = self.check(Access::Atomic, actor, word, mask);
             checked.map_err(|reason| objection(offset, word, reason))
         })
     }
 
-    /// Checks and takes down an access in a launch with named or memory barriers, to a word that is in this life.
-    fn access_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
-        self.check_by_barriers(access, actor, word, bytes)?;
-        self.record_by_barriers(access, actor, word, bytes);
+    #[inline]
+    fn check(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
+        self.renew(word);
+        let cell = &self.cells[word];
+        cell.allows(access, bytes)?;
+        let against = |earlier, other: Option<Other>| match other {
+            Some(other) => Err(Reason::Race { earlier, other }),
+            None => Ok(()),
+        };
+        against(Access::Write, cell.write.unordered(actor, bytes))?;
+        if cell.has_atomics && access != Access::Atomic {
+            against(Access::Atomic, self.atomics[word].unordered(actor, bytes, &self.crowds))?;
+        }
+        if access.writes() {
+            against(Access::Read, cell.reads.unordered(actor, bytes, &self.crowds))?;
+        }
         Ok(())
     }
 
-    fn check_by_barriers(&self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) -> Result<(), Reason> {
-        if actor.known.is_none() {
-            return self.cells[word].check(access, bytes, before(actor, bytes));
-        }
-        self.cells[word].check(access, bytes, |group, number| {
-            let crowd = || self.crowds.known(word, number);
-            // These barriers can only order more than what is quicker to see.
-            let in_epoch = || group.unordered_in_epoch(actor).and_then(|_| group.unordered_by_barriers(actor, crowd));
-            group.unordered(actor, bytes, in_epoch)
-        })
-    }
-
-    /// Takes down an access; those of another warp that this replaces are kept in a crowd.
-    fn record_by_barriers(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) {
-        let words = self.cells.len();
+    /// Takes down an access that nothing objects to.
+    #[inline]
+    fn record(&mut self, access: Access, actor: &Actor<'_>, word: usize, bytes: u8) {
         let cell = &mut self.cells[word];
-        let group = match access {
-            Access::Read => Some((&mut cell.reads, READS)),
-            Access::Write => Some((&mut cell.writes, WRITES)),
-            Access::Atomic => Some((&mut cell.atomics, ATOMICS)),
-            Access::ReadOnlyLoad => None,
-        };
-        if let Some((group, number)) = group
-            && actor.known.is_some()
-            && group.yields_to(actor, bytes)
-        {
-            group.join_crowd(self.crowds.crowd(words, word, number));
+        match access {
+            Access::Read => cell.reads.record(actor, bytes, &mut self.crowds),
+            Access::ReadOnlyLoad => cell.assumed_constant = true,
+            Access::Write => self.record_write(actor, word, bytes),
+            Access::Atomic => self.record_atomic(actor, word, bytes),
         }
-        cell.record(access, actor, bytes);
     }
 
-    /// What is known about a word, in this life.
-    fn cell(&mut self, word: usize) -> &mut Cell {
+    fn record_write(&mut self, actor: &Actor<'_>, word: usize, bytes: u8) {
+        let cell = &mut self.cells[word];
+        cell.written |= bytes;
+        cell.write = LatestWrite::new(actor, bytes);
+        let is_covered = |group: &Group| group.bytes & !bytes == 0;
+        if is_covered(&cell.reads) {
+            cell.reads.forget();
+        }
+        cell.has_atomics = cell.has_atomics && !is_covered(&self.atomics[word]);
+    }
+
+    fn record_atomic(&mut self, actor: &Actor<'_>, word: usize, bytes: u8) {
+        self.atomics.resize(self.cells.len(), Group::default());
+        let (cell, group) = (&mut self.cells[word], &mut self.atomics[word]);
+        if !cell.has_atomics {
+            group.forget();
+        }
+        (cell.has_atomics, cell.written) = (true, cell.written | bytes);
+        group.record(actor, bytes, &mut self.crowds);
+    }
+
+    /// Forgets what is known about a word from an earlier life.
+    #[inline]
+    fn renew(&mut self, word: usize) {
         let cell = &mut self.cells[word];
         if cell.life != self.life {
             *cell = Cell { life: self.life, ..Cell::default() };
         }
-        cell
     }
-}
-
-/// How groups yield what is not ordered before the actor's access, named and memory barriers apart.
-fn before(actor: &Actor<'_>, bytes: u8) -> impl Fn(&Group, usize) -> Option<Other> {
-    move |group, _| group.unordered(actor, bytes, || group.unordered_in_epoch(actor))
 }
 
 /// The objection to an access that starts at `offset`, for what is known about one of its words.
@@ -525,6 +474,7 @@ fn words(offset: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::Known;
     use super::super::order::Cluster;
     use super::*;
 
@@ -533,13 +483,30 @@ mod tests {
 
     fn actor(block: u32, epoch: u32, thread: u32) -> Actor<'static> {
         let (warp, lane) = ((thread / 32) as u8, (thread % 32) as u8);
-        Actor { block: block + 1, cluster: &ALONE, epoch, warp, lane, time: 0, heard: &NOTHING_HEARD, known: None }
+        Actor {
+            block: block + 1,
+            cluster: &ALONE,
+            epoch,
+            warps: 2,
+            warp,
+            lane,
+            time: 0,
+            heard: &NOTHING_HEARD,
+            known: None,
+        }
     }
 
     /// An actor in a cluster of two, whose barrier has opened before each epoch.
     fn actor_beside(block: u32, epoch: u32) -> Actor<'static> {
         static PAIRS: [Cluster; 2] = [Cluster { blocks: 2, since: 0 }, Cluster { blocks: 2, since: 1 }];
         Actor { cluster: &PAIRS[epoch as usize], ..actor(block, epoch, 0) }
+    }
+
+    /// An actor that knows all that some other warps of its block did at time 0.
+    fn knowing(warps: &[usize], thread: u32) -> Actor<'static> {
+        let mut known = Known::NOTHING;
+        warps.iter().for_each(|&warp| known.learn_of_warp(warp, &[1; LANES]));
+        Actor { warps: 5, known: Some(std::boxed::Box::leak(std::boxed::Box::new(known))), ..actor(0, 0, thread) }
     }
 
     fn race(earlier: Access, other: Other) -> Result<(), Objection> {
@@ -605,6 +572,41 @@ mod tests {
         }
         let write = shadow.access(Access::Write, &actor_beside(2, 1), 0, 4);
         assert_eq!(write, race(Access::Read, Other::Block(0)));
+    }
+
+    #[test]
+    fn of_a_crowd_each_has_to_be_known() {
+        let mut shadow = Shadow::new(4, true);
+        for thread in [0, 32, 64] {
+            assert_eq!(shadow.access(Access::Read, &knowing(&[], thread), 0, 4), Ok(()));
+        }
+        let write = |shadow: &mut Shadow, known: &[usize]| shadow.access(Access::Write, &knowing(known, 96), 0, 4);
+        for (known, unknown) in [([0, 1], 64), ([1, 2], 0), ([0, 2], 32)] {
+            assert_eq!(write(&mut shadow, &known), race(Access::Read, Other::Thread(unknown)));
+        }
+        assert_eq!(write(&mut shadow, &[0, 1, 2]), Ok(()));
+    }
+
+    #[test]
+    fn who_comes_after_a_write_comes_after_what_was_before() {
+        let mut shadow = Shadow::new(4, true);
+        for (access, thread, known) in
+            [(Access::Read, 0, vec![]), (Access::Write, 32, vec![0]), (Access::Write, 64, vec![1])]
+        {
+            assert_eq!(shadow.access(access, &knowing(&known, thread), 0, 4), Ok(()));
+        }
+        let read = shadow.access(Access::Read, &knowing(&[0, 1], 96), 0, 4);
+        assert_eq!(read, race(Access::Write, Other::Thread(64)));
+    }
+
+    #[test]
+    fn the_barrier_of_the_block_before_is_none() {
+        let mut shadow = Shadow::new(8, false);
+        assert_eq!(shadow.make_barrier(&actor(0, 0, 0), 0, 8), Ok(()));
+        assert_eq!(shadow.use_barrier(&actor(0, 0, 0), 0, 8), Ok(()));
+        shadow.forget();
+        let unmade = Objection { offset: 0, reason: Reason::Uninitialised };
+        assert_eq!(shadow.use_barrier(&actor(1, 1, 0), 0, 8), Err(unmade));
     }
 
     #[test]

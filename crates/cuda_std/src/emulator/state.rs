@@ -374,6 +374,7 @@ impl State {
             block: self.block.number + 1,
             cluster: &self.cluster,
             epoch: self.epoch,
+            warps: self.block.warps.len() + 1,
             warp: warp as u8,
             lane: lane as u8,
             time: clock.times[lane],
@@ -540,8 +541,17 @@ impl State {
             let known = barrier.lesson.content();
             let heard = known.of_warp(copies);
             let lane = Mbarriers::lane(number) as u8;
-            let (block, epoch, warp) = (self.block.number + 1, self.epoch, copies as u8);
-            let actor = Actor { block, cluster: &self.cluster, epoch, warp, lane, time, heard, known: Some(known) };
+            let actor = Actor {
+                block: self.block.number + 1,
+                cluster: &self.cluster,
+                epoch: self.epoch,
+                warps: copies + 1,
+                warp: copies as u8,
+                lane,
+                time,
+                heard,
+                known: Some(known),
+            };
             for copy in &landed {
                 self.block.shared.fill(&actor, copy.target(), bytemuck::cast_slice(copy.words()));
             }

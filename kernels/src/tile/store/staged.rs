@@ -52,8 +52,7 @@ impl Target<'_> {
                         self.stage::<BLOCKS, SLOTS, BLOCK, NEXT, THIRD, FOURTH>(product, channel, part);
                     }
                 });
-                // Without biases they stay zero.
-                if has_product && hint::opaque(t.line_gaps) != 0 && !self.bias.is_null() {
+                if has_product && hint::opaque(t.line_gaps) != 0 && !self.gaps_stay() {
                     self.stage_gaps(channel, channels);
                 }
                 sync_team();
@@ -242,7 +241,7 @@ impl Target<'_> {
         }
     }
 
-    /// Writes zero to all that is staged, and so to the words without taps, which stay zero.
+    /// Writes zero to all that is staged, and so to the words without taps.
     ///
     /// # Safety
     /// Nobody else reads or writes what the team stages.
@@ -257,31 +256,47 @@ impl Target<'_> {
         }
     }
 
-    /// Writes the biases to those words of the staged lines that have no taps, for so many channels from number `first`
-    /// of the tile on. Each warp has channels of its own.
+    /// Whether the words without taps stay for all jobs what they are in the first one: each job has the same channels
+    /// and stages all of them at once.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) fn gaps_stay(&self) -> bool {
+        let t = self.t;
+        hint::opaque(t.slices) == 1 && t.bias_words == t.tile_channels && self.has_all_biases()
+    }
+
+    /// Writes the biases, if there are any, to those words of the staged lines that have no taps, for so many channels
+    /// from number `first` of the tile on. Each warp has channels of its own.
     ///
     /// # Safety
-    /// Nobody else reads or writes these words.
+    /// The biases are there, and nobody else reads or writes these words.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn stage_gaps(&self, first: u32, channels: u32) {
+    pub(super) unsafe fn stage_gaps(&self, first: u32, channels: u32) {
         const WARPS: u32 = TEAM_THREADS / 32;
         let t = self.t;
         let (team, thread) = Self::team();
         let phases = hint::opaque(t.line_phases.value() as u32);
         // What pads a channel is part of no line.
-        let positions = hint::opaque(t.staged_channel_words).divide(t.line_phases).0 / TEAM_ROWS * TEAM_ROWS;
+        let rows = hint::opaque(t.staged_channel_words).divide(t.line_phases).0 / TEAM_ROWS;
+        // Without biases the words stay zero.
+        let channels = if self.bias.is_null() { 0 } else { channels };
         let mut channel = thread / 32;
         while channel < channels {
             let staged = self.staged(team).add(channel * t.staged_channel_words);
-            for phase in (0..phases).filter(|phase| hint::opaque(t.line_gaps) >> phase & 1 == 1) {
+            let mut gaps = hint::opaque(t.line_gaps);
+            while gaps != 0 {
+                let phase = gaps.trailing_zeros();
                 // SAFETY: the tile has the channel.
                 let bias = unsafe { self.biases(team).add(first + channel).load() };
-                let mut position = thread % 32;
-                while position < positions {
-                    // SAFETY: the caller's promise; the word is within the staged output.
-                    unsafe { staged.add(position * phases + phase).store(bias) };
-                    position += 32;
+                let mut place = staged.add(thread % 32 * phases + phase);
+                for _ in 0..rows {
+                    // SAFETY: the caller's promise; the words are within the staged output.
+                    unsafe {
+                        place.store(bias);
+                        place.add(TEAM_ROWS / 2 * phases).store(bias);
+                    }
+                    place = place.add(TEAM_ROWS * phases);
                 }
+                gaps &= gaps - 1;
             }
             channel += WARPS;
         }

@@ -122,14 +122,11 @@ def input_count(row):
     return min(MAX_SETS, math.ceil(ROTATION_BYTES / (4 * math.prod(input_shape(row)))))
 
 
-def random_bias(row):
-    return torch.rand(row["out_channels"], device="cuda") * 2 - 1 if row["with_bias"] else None
-
-
-def run_torch(row, stopwatch):
+def run_torch(row, has_bias, stopwatch):
     function = [torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d][len(row["input"]) - 1]
     inputs = torch.rand((input_count(row), *input_shape(row)), device="cuda") * 2 - 1
-    weight, bias = torch.rand(weight_shape(row), device="cuda") * 2 - 1, random_bias(row)
+    weight = torch.rand(weight_shape(row), device="cuda") * 2 - 1
+    bias = torch.rand(row["out_channels"], device="cuda") * 2 - 1 if has_bias else None
     parameters = [row["stride"], row["padding"], row["output_padding"], row["groups"], row["dilation"]]
 
     def call(index):
@@ -161,11 +158,11 @@ def jax_layer(row):
     return jax.jit(layer)
 
 
-def run_jax(row, stopwatch):
+def run_jax(row, has_bias, stopwatch):
     shape = (row["out_channels"], row["in_channels"] // row["groups"], *row["kernel"])
     weight = jax.random.uniform(jax.random.key(1), shape, minval=-1)
     bias_shape = (row["out_channels"], *[1] * len(row["kernel"]))
-    bias = jax.random.uniform(jax.random.key(2), bias_shape, minval=-1) if row["with_bias"] else None
+    bias = jax.random.uniform(jax.random.key(2), bias_shape, minval=-1) if has_bias else None
     # An array of its own for each: a slice would be a copy, and would be timed.
     keys = jax.random.split(jax.random.key(0), min(input_count(row), WARM_UP + stopwatch.repeats))
     inputs = [jax.random.uniform(key, input_shape(row), minval=-1) for key in keys]
@@ -192,12 +189,12 @@ def key(row):
     return row.get("id"), row.get("name"), row["precision"]
 
 
-def run_peer(run, rows, stopwatch):
+def run_peer(run, rows, has_bias, stopwatch):
     """Milliseconds by `key`. None where the peer refuses a problem or runs out of memory."""
     peer = {}
     for row in {key(row): row for row in rows}.values():
         try:
-            peer[key(row)] = run(row, stopwatch)
+            peer[key(row)] = run(row, has_bias, stopwatch)
         except Exception as error:  # Each library has its own.
             print(f"{label(row)} {row['precision']}, {run.__name__}: {str(error).splitlines()[:1]}", file=sys.stderr)
             peer[key(row)] = None
@@ -301,15 +298,13 @@ def main():
         peers["burn"], burn_versions = read_burn(arguments.burn)
         versions.append(burn_versions)
 
-    for row in report["rows"]:
-        row["with_bias"] = report["bias"]
     stopwatch = Stopwatch(report["repeats"])
     rates = measure_rates(stopwatch)
-    peers["torch"] = run_peer(run_torch, report["rows"], stopwatch)
+    peers["torch"] = run_peer(run_torch, report["rows"], report["bias"], stopwatch)
     if jax and not arguments.without_jax:
         versions.append(f"JAX {jax.__version__}")
         # PyTorch is through: JAX keeps what memory it takes.
-        peers["jax"] = run_peer(run_jax, report["rows"], stopwatch)
+        peers["jax"] = run_peer(run_jax, report["rows"], report["bias"], stopwatch)
 
     versions = ", ".join(versions)
     rows = [join(row, rates, peers) for row in report["rows"]]
@@ -319,8 +314,8 @@ def main():
     print(f"Our weight is {packing}. {'With a bias.' if report['bias'] else 'No bias.'}")
     print_all(rows)
     if arguments.json:
-        joined = {"device": report["device"], "versions": versions, **rates}
-        joined |= {"repack": report["repack"], "bias": report["bias"], "rows": rows}
+        ours = {name: report[name] for name in ["device", "repack", "bias"]}
+        joined = ours | {"versions": versions, **rates, "rows": rows}
         arguments.json.write_text(json.dumps(joined, indent=1))
 
 

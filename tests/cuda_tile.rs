@@ -10,9 +10,13 @@ mod leads;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod short_lines;
 mod stretches;
 
-use std::time::Duration;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 use conv_transpose::{
     ConvTranspose, Precision, Shape,
@@ -216,6 +220,46 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     }
     check_each(&devices, long_lines::of_images(), "in long lines");
     check_each(&devices, long_lines::of_volumes(), "in long lines");
+}
+
+/// Lanes take words of short lines side by side, whatever line they are of, in kernels that are compiled for their layer.
+#[test]
+fn short_lines_are_stored_together() {
+    let Some(device) = gpu::device_of_capability_9("short_lines_are_stored_together") else { return };
+    for (layer, input) in short_lines::of_signals() {
+        check_compiled(&device, &layer, input, "in short lines");
+    }
+    for (layer, input) in short_lines::of_images() {
+        check_compiled(&device, &layer, input, "in short lines");
+    }
+    for (layer, input) in short_lines::of_volumes() {
+        check_compiled(&device, &layer, input, "in short lines");
+    }
+}
+
+/// Checks every third one of those ways that are described by some words, with kernels compiled for the layer.
+fn check_compiled<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
+    let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+    let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
+    let exact = expected(layer, &x, &w, Some(&bias));
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+    let bias = device.upload_slice(&bias).unwrap();
+    for precision in [Precision::Tf32, Precision::F32] {
+        let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
+        let plans = Plan::ways(device, layer, input, options.compile_within(Duration::ZERO)).unwrap();
+        let meant: Vec<_> = plans.iter().filter(|plan| plan.describe().contains(words)).step_by(3).collect();
+        assert!(!meant.is_empty(), "{precision}, {layer:?}");
+        for plan in meant {
+            let start = Instant::now();
+            while !plan.is_specialised() {
+                assert!(start.elapsed() < Duration::from_secs(60), "{} is not compiled", plan.describe());
+                thread::sleep(Duration::from_millis(1));
+            }
+            let output = computed(device, &stream, plan, &x, &w, &bias);
+            assert_eq!(output.as_slice(), exact, "{precision}, {}, {layer:?}", plan.describe());
+        }
+    }
 }
 
 /// What no tap reaches is written by producers, but for what lines write of the sectors at its ends.

@@ -9,6 +9,7 @@ mod leads;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod short_lines;
 mod stretches;
 
 use std::collections::BTreeSet;
@@ -305,6 +306,14 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     }
     check_each_of_those(&KINDS[..2], long_lines::of_images(), "in long lines");
     check_each_of_those(&KINDS[..2], long_lines::of_volumes(), "in long lines");
+}
+
+/// Lanes take words of short lines side by side, whatever line they are of.
+#[test]
+fn short_lines_are_stored_together() {
+    check_each_of_those(&KINDS[..2], short_lines::of_signals(), "in short lines");
+    check_each_of_those(&KINDS[..2], short_lines::of_images(), "in short lines");
+    check_each_of_those(&KINDS[..2], short_lines::of_volumes(), "in short lines");
 }
 
 /// Rows without taps beside others where phases along y are more than bits of a word: 40, of an input of one row.

@@ -88,7 +88,7 @@ pub(crate) use {
 };
 
 /// Threads of a team: a warp group, whose four warps multiply together on compute capability 9.0.
-pub(crate) const TEAM_THREADS: u32 = 128;
+pub const TEAM_THREADS: u32 = 128;
 
 /// Rows of the matrix product of a warp, per slot.
 pub const WARP_ROWS: u32 = 16;

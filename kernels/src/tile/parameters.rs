@@ -66,6 +66,8 @@ pub struct Tiling {
     /// Words of a line for each position: all phases along x, or, if these are in different passes, those of each pass,
     /// if they are neighbours and a power of two, otherwise one.
     pub line_phases: Divisor,
+    /// Pieces of the longest line: words, or fours of words.
+    pub longest_line: Divisor,
     /// Phases along x that share the columns.
     pub columns_x: Divisor,
     /// Of the computed phases along x, which of a position's words of a line each one is: a byte for each. Of no
@@ -262,8 +264,8 @@ pub struct Tiling {
     pub second_half: u32,
     /// Whether one team stores after the other.
     pub in_turn: u32,
-    /// So that the size is a multiple of eight bytes. Zero.
-    pub padding: u32,
+    /// Whether lines are short: lanes of a team take pieces side by side, whatever line they are of.
+    pub short_lines: u32,
 }
 
 impl Tiling {
@@ -290,6 +292,12 @@ impl Tiling {
     /// Four words side by side of either position: two phases that are neighbours in the columns, of an even slot, then
     /// of the odd one that follows.
     pub const FOURS_OF_HALVES: u32 = 5;
+
+    /// Output channels of one of the slices that are staged one after the other.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) fn channels_of_slice(&self, slice: u32) -> u32 {
+        self.slice_channels.min(self.tile_channels - slice * self.slice_channels)
+    }
 }
 
 /// What a block does for the positions of its tile: some phases. In the table, its places follow.

@@ -4,7 +4,7 @@
 //! once, it does that itself (`direct`), and if rows are no whole sectors of the memory, warps pass some of them on to
 //! each other first (`sectors`). Or, on compute capability 9.0, boxes of them are copied by the hardware (`boxed`),
 //! where rows are aligned to 16 bytes. Elsewhere they go through shared memory, so that lanes write whole sectors of a
-//! line (`staged`).
+//! line (`staged`), or words of any line side by side where lines are short (`short_lines`).
 //!
 //! A line is what a team writes of an output row: where it begins is the same for every channel. A table in shared
 //! memory has the lines of a job. Where there is room, each pass has a table of its own, which serves the next job of
@@ -15,6 +15,7 @@ mod boxed;
 mod direct;
 mod held;
 mod sectors;
+mod short_lines;
 mod staged;
 
 use core::ops::Range;
@@ -116,7 +117,7 @@ impl Target<'_> {
                 self.clear_staged();
                 if self.gaps_stay() {
                     sync_team();
-                    self.stage_gaps(0, self.t.slice_channels.min(self.t.tile_channels));
+                    self.stage_gaps(0, self.t.channels_of_slice(0));
                 }
             }
             sync_team();

@@ -30,19 +30,21 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 
 const KERNEL: &str = "col2im";
 
-/// Few output channels, of which tensor cores multiply no more than up to 26 in the same time, some input channels to
-/// sum up, and some taps; and memory for the columns within reason. The model decides among these. On ordinary cores it
-/// was not measured.
+/// Few output channels, of which tensor cores multiply no more than up to 26 in the same time, or inputs so small that
+/// tiles multiply zeros for the most part; some input channels to sum up, and some taps; and memory for the columns
+/// within reason. The model decides among these. On ordinary cores it was not measured.
 fn worth(task: &Task) -> bool {
     const MOST_CHANNELS: usize = 32;
+    const MOST_INSIDE: f64 = 0.5;
     const LEAST_INPUTS: usize = 4;
     const LEAST_TAPS: usize = 4;
     const MOST_COLUMNS: usize = 1 << 28;
     let taps: usize = task.taps().iter().product();
     let columns = columns(task).map_or(usize::MAX, |problem| problem.output_shape().len());
     let problem = &task.problem;
-    let are_few = problem.out_channels_per_group() <= MOST_CHANNELS && problem.in_channels_per_group() >= LEAST_INPUTS;
-    let pays = task.target.tensor_cores && are_few && taps >= LEAST_TAPS && columns <= MOST_COLUMNS;
+    let spares_products = problem.out_channels_per_group() <= MOST_CHANNELS || task.share_inside() <= MOST_INSIDE;
+    let sums_up = problem.in_channels_per_group() >= LEAST_INPUTS && taps >= LEAST_TAPS;
+    let pays = task.target.tensor_cores && spares_products && sums_up && columns <= MOST_COLUMNS;
     pays && task.taps_are_mostly_inside()
 }
 

@@ -9,6 +9,7 @@
 //! of arrivals at memory barriers, that do not order them, or where accesses are to different bytes of a word; it never
 //! reports one that is none.
 
+use std::ops::Range;
 use std::vec;
 use std::vec::Vec;
 
@@ -146,7 +147,7 @@ impl Latest {
 /// The crowds of a memory: for each its latest accesses by warp, one crowd behind the other.
 #[derive(Default)]
 struct Crowds {
-    /// The warps of a block; 0 while there are no crowds.
+    /// The warps of a block; 0 before there is the first crowd.
     warps: usize,
     latest: Vec<Latest>,
 }
@@ -164,11 +165,18 @@ impl Crowds {
     }
 
     fn of(&self, number: u32) -> &[Latest] {
-        &self.latest[(number as usize - 1) * self.warps..][..self.warps]
+        &self.latest[self.range(number)]
     }
 
     fn of_mut(&mut self, number: u32) -> &mut [Latest] {
-        &mut self.latest[(number as usize - 1) * self.warps..][..self.warps]
+        let range = self.range(number);
+        &mut self.latest[range]
+    }
+
+    /// Where the accesses of a crowd are.
+    fn range(&self, number: u32) -> Range<usize> {
+        let end = number as usize * self.warps;
+        end - self.warps..end
     }
 
     /// A thread that had accesses in a crowd, and that nothing orders before the actor.

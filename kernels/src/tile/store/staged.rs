@@ -38,7 +38,7 @@ impl Target<'_> {
         let t = self.t;
         for slice in 0..t.slices {
             let channel = slice * t.slice_channels;
-            let channels = t.slice_channels.min(t.tile_channels - channel);
+            let channels = t.channels_of_slice(slice);
             let used_blocks = hint::opaque(t.used_blocks);
             // SAFETY: the caller's promise; barriers lie between writing and reading.
             unsafe {
@@ -57,15 +57,19 @@ impl Target<'_> {
                 }
                 sync_team();
                 // The host knows the alignment of the lines to each other, not that of the output.
-                if is_specialised()
+                let are_fours = is_specialised()
                     && t.line_words_at_once == Tiling::TWO_FOURS
-                    && self.output.addr().is_multiple_of(16)
-                {
-                    self.store_channels::<[f32; 4], false>(channel, channels);
-                } else if self.has_margins() {
-                    self.store_channels::<f32, true>(channel, channels);
-                } else {
-                    self.store_channels::<f32, false>(channel, channels);
+                    && self.output.addr().is_multiple_of(16);
+                let are_short = is_specialised()
+                    && hint::opaque(t.short_lines) != 0
+                    && are_fours == (t.line_words_at_once == Tiling::TWO_FOURS);
+                match (are_short, are_fours) {
+                    (true, true) => self.store_short_lines::<[f32; 4], 2>(channel, channels),
+                    (true, false) if t.line_words_at_once == 2 => self.store_short_lines::<f32, 2>(channel, channels),
+                    (true, false) => self.store_short_lines::<f32, 4>(channel, channels),
+                    (false, true) => self.store_channels::<[f32; 4], false>(channel, channels),
+                    (false, false) if self.has_margins() => self.store_channels::<f32, true>(channel, channels),
+                    (false, false) => self.store_channels::<f32, false>(channel, channels),
                 }
                 sync_team();
             }
@@ -74,7 +78,7 @@ impl Target<'_> {
 
     /// The staged output of a team.
     #[cfg_attr(gpu, inline(always))]
-    fn staged(&self, team: u32) -> SharedPtr<f32> {
+    pub(super) fn staged(&self, team: u32) -> SharedPtr<f32> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
 
@@ -282,11 +286,11 @@ impl Target<'_> {
         let mut channel = thread / 32;
         while channel < channels {
             let staged = self.staged(team).add(channel * t.staged_channel_words);
+            // SAFETY: the tile has the channel.
+            let bias = unsafe { self.biases(team).add(first + channel).load() };
             let mut gaps = hint::opaque(t.line_gaps);
             while gaps != 0 {
                 let phase = gaps.trailing_zeros();
-                // SAFETY: the tile has the channel.
-                let bias = unsafe { self.biases(team).add(first + channel).load() };
                 let mut place = staged.add(thread % 32 * phases + phase);
                 for _ in 0..rows {
                     // SAFETY: the caller's promise; the words are within the staged output.
@@ -370,7 +374,7 @@ impl Target<'_> {
 }
 
 /// What a lane stores at once: a word, or four.
-trait Piece: Transfer {
+pub(super) trait Piece: Transfer {
     const WORDS: u32;
 
     /// The same value in all words.

@@ -341,14 +341,9 @@ impl Store {
             };
         }
         let neighbours = f64::from(layout.neighbouring_outputs());
-        let lines =
-            f64::from(layout.places * layout.segments() * layout.stored_channels() * layout.line_lanes()) / 128.0;
-        let at_once = layout.line_words_at_once();
-        let words = layout.line_reach().div_ceil(layout.line_lanes()).next_multiple_of(at_once);
-        let pieces = if at_once == Tiling::TWO_FOURS { words / 4 } else { words };
         let at_once = if layout.held() == Tiling::ONE_PHASE { 12.0 } else { 8.0 };
         Self {
-            instructions: blocks * 20.0 + matrices * at_once + lines * (14.0 + 3.5 * f64::from(pieces)),
+            instructions: blocks * 20.0 + matrices * at_once + layout.line_instructions(),
             latency: f64::from(layout.slices()) * 200.0 + STORE_LATENCY,
             shared: outputs * 12.0 / 128.0,
             bytes: outputs / neighbours * row_bytes(neighbours, 1),

@@ -8,6 +8,7 @@ mod halves;
 mod input;
 mod layout;
 mod leads;
+mod lines;
 mod ordinary;
 mod regions;
 mod side_by_side;

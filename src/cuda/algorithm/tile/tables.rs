@@ -176,6 +176,7 @@ impl Tables {
             tiled_channels: divisor(layout.channel_tiles * layout.tile_channels),
             line_period: divisor(layout.line_period()),
             line_phases: divisor(layout.line_phases),
+            longest_line: divisor(layout.longest_line()),
             columns_x: divisor(layout.cut.phases[2]),
             line_words: if line_gaps(layout) == 0 { [0; 2] } else { line_words(&layout.groups[2][0]) },
             column_phases: divisor(layout.block_phases()),
@@ -266,7 +267,7 @@ impl Tables {
             promotion_stages: layout.promotion_stages(self.pass_slabs),
             second_half: 4 * layout.half_fragment_words(),
             in_turn: in_turn.into(),
-            padding: 0,
+            short_lines: layout.has_short_lines().into(),
         }
     }
 

@@ -151,7 +151,9 @@ mod tests {
             include_str!("../../benches/patches.json"),
             include_str!("../../benches/layers.json"),
             include_str!("../../benches/networks.json"),
+            include_str!("../../benches/small_inputs.json"),
             include_str!("../../benches/small_layers.json"),
+            include_str!("../../benches/wider.json"),
         ];
         for json in lists {
             let mut numbers: Vec<_> = parse(json).unwrap().iter().map(|problem| problem.id.unwrap()).collect();

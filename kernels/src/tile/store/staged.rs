@@ -57,19 +57,21 @@ impl Target<'_> {
                 }
                 sync_team();
                 // The host knows the alignment of the lines to each other, not that of the output.
-                let are_fours = is_specialised()
-                    && t.line_words_at_once == Tiling::TWO_FOURS
-                    && self.output.addr().is_multiple_of(16);
-                let are_short = is_specialised()
-                    && hint::opaque(t.short_lines) != 0
-                    && are_fours == (t.line_words_at_once == Tiling::TWO_FOURS);
-                match (are_short, are_fours) {
-                    (true, true) => self.store_short_lines::<[f32; 4], 2>(channel, channels),
-                    (true, false) if t.line_words_at_once == 2 => self.store_short_lines::<f32, 2>(channel, channels),
-                    (true, false) => self.store_short_lines::<f32, 4>(channel, channels),
-                    (false, true) => self.store_channels::<[f32; 4], false>(channel, channels),
-                    (false, false) if self.has_margins() => self.store_channels::<f32, true>(channel, channels),
-                    (false, false) => self.store_channels::<f32, false>(channel, channels),
+                let at_once = t.line_words_at_once;
+                let are_fours = is_specialised() && at_once == Tiling::TWO_FOURS;
+                let are_aligned = self.output.addr().is_multiple_of(16);
+                let are_short = is_specialised() && hint::opaque(t.short_lines) != 0;
+                match at_once {
+                    _ if are_fours && are_aligned && are_short => {
+                        self.store_short_lines::<[f32; 4], 2>(channel, channels)
+                    }
+                    _ if are_fours && are_aligned => self.store_channels::<[f32; 4], false>(channel, channels),
+                    2 if are_short => self.store_short_lines::<f32, 2>(channel, channels),
+                    3 if are_short => self.store_short_lines::<f32, 3>(channel, channels),
+                    4 if are_short => self.store_short_lines::<f32, 4>(channel, channels),
+                    5 if are_short => self.store_short_lines::<f32, 5>(channel, channels),
+                    _ if self.has_margins() => self.store_channels::<f32, true>(channel, channels),
+                    _ => self.store_channels::<f32, false>(channel, channels),
                 }
                 sync_team();
             }

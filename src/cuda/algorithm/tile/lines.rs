@@ -195,7 +195,7 @@ impl Layout {
     pub(super) fn line_words_at_once(&self) -> u32 {
         match self.has_lines_of_fours() {
             true => Tiling::TWO_FOURS,
-            false if self.has_short_lines() => short_words_at_once(self.short_line_pieces()),
+            false if self.has_short_lines() => words_at_once(self.short_line_pieces()),
             false => words_at_once(self.line_pieces()),
         }
     }
@@ -235,7 +235,7 @@ impl Layout {
 
     /// The same if lines are short.
     fn short_line_instructions(&self) -> f64 {
-        let at_once = if self.has_lines_of_fours() { 2 } else { short_words_at_once(self.short_line_pieces()) };
+        let at_once = if self.has_lines_of_fours() { 2 } else { words_at_once(self.short_line_pieces()) };
         let pieces = f64::from(self.short_line_pieces().next_multiple_of(at_once));
         pieces * (f64::from(self.slices()) * 16.0 + f64::from(self.stored_channels()) * 5.0)
     }
@@ -358,9 +358,4 @@ fn words_at_once(words: u32) -> u32 {
         0..=2 => 2,
         _ => (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3),
     }
-}
-
-/// The same if lines are short: two or four.
-fn short_words_at_once(words: u32) -> u32 {
-    [4, 2].into_iter().min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(2)
 }

@@ -2,9 +2,8 @@
 //!
 //! Lanes that take a line together, as in `staged`, find their pieces anew for each line and each channel, and most of
 //! them have none if a line is short. But all channels have the same lines. So a lane finds out once which pieces it
-//! has, some of any lines, and stores these of all channels: two instructions for each, and their conditions. Lines
-//! then begin with any lane, not where sectors of the memory do, and those that both have ends in are written in
-//! pieces.
+//! has, of whatever lines, and stores these of all channels: two instructions for each, and their conditions. A line
+//! then begins with any lane, and not where a sector of the memory does, so that sectors are written in more pieces.
 
 use cuda_std::{hint, mem, shared::SharedPtr};
 
@@ -15,14 +14,14 @@ use crate::{
     unrolled::unrolled,
 };
 
-/// One of a lane's pieces.
+/// Where one of a lane's pieces is.
 #[derive(Clone, Copy)]
-struct Place<P> {
+struct Spot<P> {
     /// Where it is staged, of the first channel. Or that channel's bias, if the line has nothing else.
     values: SharedPtr<P>,
     /// Pieces from one channel to the next there.
     step: u32,
-    /// Where it lies in each channel, in pieces from where the tile begins.
+    /// Where it belongs in each channel of the output, in pieces from where the tile begins.
     offset: u32,
     /// 0 if there is such a piece, otherwise 1.
     missing: i32,
@@ -45,18 +44,18 @@ impl Target<'_> {
         while number < pieces {
             // SAFETY: the caller's promise.
             unsafe {
-                let none = Place { values: self.staged(team).cast(), step: 0, offset: 0, missing: 1 };
-                let mut places = [none; PIECES];
+                let none = Spot { values: self.staged(team).cast(), step: 0, offset: 0, missing: 1 };
+                let mut spots = [none; PIECES];
                 unrolled!(PIECE in 0..PIECES, at most 6 => {
-                    places[PIECE % PIECES] = self.place_of_piece(first, number + PIECE as u32 * TEAM_THREADS);
+                    spots[PIECE % PIECES] = self.spot_of(first, number + PIECE as u32 * TEAM_THREADS);
                 });
                 let mut channel = 0;
                 while channel < channels {
                     let next = channel + 1;
                     // Both on their way together.
-                    let values = [load(&places, channel, true), load(&places, next, next < channels)];
-                    store(&places, output, channel as usize * plane, true, values[0]);
-                    store(&places, output, next as usize * plane, next < channels, values[1]);
+                    let values = [load(&spots, channel, true), load(&spots, next, next < channels)];
+                    store(&spots, output, channel as usize * plane, true, values[0]);
+                    store(&spots, output, next as usize * plane, next < channels, values[1]);
                     channel += 2;
                 }
             }
@@ -64,12 +63,12 @@ impl Target<'_> {
         }
     }
 
-    /// Where number `number` of the pieces is that all lines would have if they were as long as the longest one.
+    /// Where piece `number` is, counted as if all lines were as long as the longest one.
     ///
     /// # Safety
     /// As [`store_short_lines`](Self::store_short_lines), with number `first` as the first channel.
     #[cfg_attr(gpu, inline(always))]
-    unsafe fn place_of_piece<P: Piece>(&self, first: u32, number: u32) -> Place<P> {
+    unsafe fn spot_of<P: Piece>(&self, first: u32, number: u32) -> Spot<P> {
         let t = self.t;
         let (team, _) = Self::team();
         let (line_number, piece) = number.divide(t.longest_line);
@@ -90,9 +89,10 @@ impl Target<'_> {
         let (values, step) = if line.source == OutputPlace::BIAS {
             (self.biases(team).add(first).cast(), 1)
         } else {
-            (self.staged(team).add(line.source + word).cast(), t.staged_channel_words / P::WORDS)
+            // What is no place has a source that no word has.
+            (self.staged(team).add(line.source.wrapping_add(word)).cast(), t.staged_channel_words / P::WORDS)
         };
-        Place { values, step, offset: (line.offset + apart) / P::WORDS, missing: i32::from(!exists) }
+        Spot { values, step, offset: (line.offset + apart) / P::WORDS, missing: i32::from(!exists) }
     }
 }
 
@@ -101,10 +101,10 @@ impl Target<'_> {
 /// # Safety
 /// They are staged.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn load<P: Piece, const PIECES: usize>(places: &[Place<P>; PIECES], channel: u32, exists: bool) -> [P; PIECES] {
+unsafe fn load<P: Piece, const PIECES: usize>(spots: &[Spot<P>; PIECES], channel: u32, exists: bool) -> [P; PIECES] {
     let mut values = [P::of(0.0); PIECES];
     unrolled!(PIECE in 0..PIECES, at most 6 => {
-        let Place { values: staged, step, missing, .. } = places[PIECE % PIECES];
+        let Spot { values: staged, step, missing, .. } = spots[PIECE % PIECES];
         // SAFETY: the caller's promise.
         values[PIECE % PIECES] = unsafe { staged.add(channel * step).load_below(missing, i32::from(exists)) };
     });
@@ -117,7 +117,7 @@ unsafe fn load<P: Piece, const PIECES: usize>(places: &[Place<P>; PIECES], chann
 /// They are the block's own.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<P: Piece, const PIECES: usize>(
-    places: &[Place<P>; PIECES],
+    spots: &[Spot<P>; PIECES],
     output: *mut P,
     channel: usize,
     exists: bool,
@@ -125,9 +125,9 @@ unsafe fn store<P: Piece, const PIECES: usize>(
 ) {
     let output = output.wrapping_add(channel);
     unrolled!(PIECE in 0..PIECES, at most 6 => {
-        let Place { offset, missing, .. } = places[PIECE % PIECES];
-        let place = output.wrapping_add(offset as usize);
+        let Spot { offset, missing, .. } = spots[PIECE % PIECES];
+        let target = output.wrapping_add(offset as usize);
         // SAFETY: the caller's promise.
-        unsafe { mem::store_below(missing, i32::from(exists), place, values[PIECE % PIECES]) };
+        unsafe { mem::store_below(missing, i32::from(exists), target, values[PIECE % PIECES]) };
     });
 }

@@ -10,7 +10,8 @@ use crate::{Phase, geometry::gcd};
 /// The most phases along y of rows that have biases beside them: a bit for each.
 const MOST_PHASES_WITH_MARGINS: usize = 32;
 
-/// By how much fewer instructions short lines are to take, as they are written in more pieces.
+/// The most instructions that short lines may take, of those that they take if lanes take a line together: their sectors
+/// are written in more pieces.
 const MOST_OF_LONG_LINES: f64 = 0.8;
 
 /// Blocks of columns whose output is staged at a time, if slots are few.

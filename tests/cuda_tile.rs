@@ -41,6 +41,10 @@ fn check_in<const D: usize>(
     input: Shape<D>,
     words: &str,
 ) {
+    if devices.is_empty() {
+        // What is expected takes a while to compute.
+        return;
+    }
     let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
     let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
     let exact = expected(layer, &x, &w, Some(&bias));

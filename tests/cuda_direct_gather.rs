@@ -10,16 +10,10 @@ use conv_transpose::{
     ConvTranspose, Precision, Shape,
     cuda::{Algorithm, Device, Options, Plan},
 };
-use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, expected, whole_numbers};
+use gpu::{Exact, computed};
 
 fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) {
-    let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-    let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
-    let exact = expected(layer, &x, &w, Some(&bias));
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-    let bias = device.upload_slice(&bias).unwrap();
+    let Exact { stream, input: x, weight: w, bias, output: exact } = Exact::new(device, layer, input);
     for (algorithm, specialised) in [Algorithm::Direct, Algorithm::Gather].map(|a| [(a, false), (a, true)]).concat() {
         let options = Options::default().algorithm(algorithm).precision(Precision::F32);
         let options = options.specialised(specialised).compile_within(Duration::MAX);

@@ -25,7 +25,7 @@ use conv_transpose::{
 };
 use converted::Way;
 use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, devices, expected, whole_numbers};
+use gpu::{Exact, computed, devices, expected, whole_numbers};
 
 /// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them
 /// contain some words.
@@ -230,25 +230,21 @@ fn lines_go_through_slots_that_lie_side_by_side() {
 #[test]
 fn short_lines_are_stored_together() {
     let Some(device) = gpu::device_of_capability_9("short_lines_are_stored_together") else { return };
-    for (layer, input) in short_lines::of_signals() {
-        check_compiled(&device, &layer, input, "in short lines");
-    }
-    for (layer, input) in short_lines::of_images() {
-        check_compiled(&device, &layer, input, "in short lines");
-    }
-    for (layer, input) in short_lines::of_volumes() {
-        check_compiled(&device, &layer, input, "in short lines");
+    check_each_compiled(&device, short_lines::of_signals(), "in short lines");
+    check_each_compiled(&device, short_lines::of_images(), "in short lines");
+    check_each_compiled(&device, short_lines::of_volumes(), "in short lines");
+}
+
+/// Checks, for each of some layers, every third one of those ways that are described by some words, with kernels
+/// compiled for the layer.
+fn check_each_compiled<const D: usize>(device: &Device, layers: Vec<(ConvTranspose<D>, Shape<D>)>, words: &str) {
+    for (layer, input) in layers {
+        check_compiled(device, &layer, input, words);
     }
 }
 
-/// Checks every third one of those ways that are described by some words, with kernels compiled for the layer.
 fn check_compiled<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
-    let (x, w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-    let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
-    let exact = expected(layer, &x, &w, Some(&bias));
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-    let bias = device.upload_slice(&bias).unwrap();
+    let Exact { stream, input: x, weight: w, bias, output: exact } = Exact::new(device, layer, input);
     for precision in [Precision::Tf32, Precision::F32] {
         let options = Options::default().algorithm(Algorithm::Tile).precision(precision);
         let plans = Plan::ways(device, layer, input, options.compile_within(Duration::ZERO)).unwrap();

@@ -11,7 +11,10 @@ use conv_transpose::{
     cuda::{CudaError, Device, DeviceTensor, Plan},
     oracle,
 };
-use cust::{memory::DeviceSlice, stream::Stream};
+use cust::{
+    memory::{DeviceBuffer, DeviceSlice},
+    stream::{Stream, StreamFlags},
+};
 use report::machine_has_gpu;
 pub use report::say;
 
@@ -74,6 +77,31 @@ pub fn expected<const D: usize>(
     let problem = layer.problem(input.shape()).expect("the test's geometry is legal");
     let exact = oracle::forward(&problem, input.as_slice(), weight.as_slice(), bias);
     exact.into_iter().map(|value| value as f32).collect()
+}
+
+/// A layer's operands on a device, small whole numbers; a stream; and what exactly the output is.
+pub struct Exact<const D: usize> {
+    pub stream: Stream,
+    pub input: DeviceTensor<f32, D>,
+    pub weight: DeviceTensor<f32, D>,
+    pub bias: DeviceBuffer<f32>,
+    pub output: Vec<f32>,
+}
+
+impl<const D: usize> Exact<D> {
+    /// # Panics
+    /// If the device does not take them, or the layer no such input.
+    pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) -> Self {
+        let (input, weight) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+        let bias: Vec<f32> = (0..layer.out_channels()).map(|channel| channel as f32).collect();
+        Self {
+            stream: Stream::new(StreamFlags::NON_BLOCKING, None).unwrap(),
+            output: expected(layer, &input, &weight, Some(&bias)),
+            input: device.upload(&input).unwrap(),
+            weight: device.upload(&weight).unwrap(),
+            bias: device.upload_slice(&bias).unwrap(),
+        }
+    }
 }
 
 /// What a plan computes, of an output that held something else.

@@ -42,10 +42,10 @@ fn worth(task: &Task) -> bool {
     let taps: usize = task.taps().iter().product();
     let columns = columns(task).map_or(usize::MAX, |problem| problem.output_shape().len());
     let problem = &task.problem;
-    let spares_products = problem.out_channels_per_group() <= MOST_CHANNELS || task.share_inside() <= MOST_INSIDE;
+    let spares_products = || problem.out_channels_per_group() <= MOST_CHANNELS || task.share_inside() <= MOST_INSIDE;
     let sums_up = problem.in_channels_per_group() >= LEAST_INPUTS && taps >= LEAST_TAPS;
-    let pays = task.target.tensor_cores && spares_products && sums_up && columns <= MOST_COLUMNS;
-    pays && task.taps_are_mostly_inside()
+    let is_possible = task.target.tensor_cores && sums_up && columns <= MOST_COLUMNS;
+    is_possible && spares_products() && task.taps_are_mostly_inside()
 }
 
 /// The matrix product.

@@ -48,6 +48,11 @@ impl Group {
         self
     }
 
+    /// Whether some of the phases that are written have no taps.
+    pub(super) fn writes_without_taps(&self) -> bool {
+        self.computed.len() < self.written.len()
+    }
+
     /// How far apart the first and the last input position are that position 0 reads, both included.
     pub(super) fn span(&self) -> u64 {
         self.taps.saturating_sub(1) as u64 * self.step as u64 + 1

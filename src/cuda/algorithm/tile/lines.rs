@@ -130,6 +130,11 @@ impl Layout {
         self.cut.extents[3].min(tile::TEAM_ROWS) * self.line_slots * self.line_phases
     }
 
+    /// The most words of a line that are in the output.
+    fn most_words_in_output(&self) -> u32 {
+        self.most_line_words().min(self.axes[2].output as u32)
+    }
+
     /// Lanes that store a line together: as many as it takes for the words of one, or a warp.
     pub(super) fn line_lanes(&self) -> u32 {
         self.most_line_words().next_power_of_two().clamp(4, MOST_LINE_LANES as u32)
@@ -137,7 +142,7 @@ impl Layout {
 
     /// Groups of so many lanes that share the channels of a line, if lines are few.
     pub(super) fn line_crews(&self) -> u32 {
-        (128 / self.line_lanes() / self.lines()).max(1)
+        (tile::TEAM_THREADS / self.line_lanes() / self.lines()).max(1)
     }
 
     /// Words from where the first lane of a line begins to the end of the longest one, at most.
@@ -196,24 +201,24 @@ impl Layout {
     pub(super) fn line_words_at_once(&self) -> u32 {
         match self.has_lines_of_fours() {
             true => Tiling::TWO_FOURS,
-            false if self.has_short_lines() => words_at_once(self.short_line_pieces()),
-            false => words_at_once(self.line_pieces()),
+            false if self.has_short_lines() => loaded_at_once(self.pieces_of_lane()),
+            false => loaded_at_once(self.words_of_lane()),
         }
     }
 
     /// Pieces of the longest line, which are what a lane stores at once: words, or fours of words.
     pub(super) fn longest_line(&self) -> u32 {
-        let words = self.most_line_words().min(self.axes[2].output as u32);
+        let words = self.most_words_in_output();
         if self.has_lines_of_fours() { words.div_ceil(4) } else { words }
     }
 
     /// Words of a line that each lane goes through if lanes take lines together.
-    fn line_pieces(&self) -> u32 {
+    fn words_of_lane(&self) -> u32 {
         self.line_reach().div_ceil(self.line_lanes())
     }
 
     /// Pieces that each lane goes through if lines are short.
-    fn short_line_pieces(&self) -> u32 {
+    fn pieces_of_lane(&self) -> u32 {
         (self.lines() * self.longest_line()).div_ceil(tile::TEAM_THREADS)
     }
 
@@ -226,19 +231,21 @@ impl Layout {
     fn long_line_instructions(&self) -> f64 {
         let lines =
             f64::from(self.lines() * self.stored_channels() * self.line_lanes()) / f64::from(tile::TEAM_THREADS);
+        let words = self.words_of_lane();
         let pieces = if self.has_lines_of_fours() {
-            self.line_pieces().next_multiple_of(Tiling::TWO_FOURS) / 4
+            words.next_multiple_of(Tiling::TWO_FOURS) / 4
         } else {
-            self.line_pieces().next_multiple_of(words_at_once(self.line_pieces()))
+            words.next_multiple_of(loaded_at_once(words))
         };
         lines * (14.0 + 3.5 * f64::from(pieces))
     }
 
     /// The same if lines are short.
     fn short_line_instructions(&self) -> f64 {
-        let at_once = if self.has_lines_of_fours() { 2 } else { words_at_once(self.short_line_pieces()) };
-        let pieces = f64::from(self.short_line_pieces().next_multiple_of(at_once));
-        pieces * (f64::from(self.slices()) * 16.0 + f64::from(self.stored_channels()) * 5.0)
+        let pieces = self.pieces_of_lane();
+        let at_once = if self.has_lines_of_fours() { 2 } else { loaded_at_once(pieces) };
+        f64::from(pieces.next_multiple_of(at_once))
+            * (f64::from(self.slices()) * 16.0 + f64::from(self.stored_channels()) * 5.0)
     }
 
     /// Whether lines are so short that lanes take pieces side by side, whatever line they are of. Kernels for older GPUs
@@ -252,8 +259,7 @@ impl Layout {
 
     /// Whether some lines have biases only, which are not staged.
     fn writes_rows_without_taps(&self) -> bool {
-        let has_none = |group: &Group| group.computed.is_empty() || group.computed.len() < group.written.len();
-        self.groups.iter().any(|groups| groups.iter().any(has_none))
+        self.groups.iter().any(|groups| groups.iter().any(Group::writes_without_taps))
     }
 
     /// Whether lines begin and end at multiples of four words, in an output that does.
@@ -314,7 +320,7 @@ impl Layout {
 
     /// Output elements that a pass writes side by side: whole rows of a tile, or the phases of one position.
     pub(super) fn neighbouring_outputs(&self) -> u32 {
-        if self.has_whole_rows() { self.most_line_words().min(self.axes[2].output as u32) } else { self.line_phases }
+        if self.has_whole_rows() { self.most_words_in_output() } else { self.line_phases }
     }
 
     /// How many output rows a pass writes of which each begins where the one before ends.
@@ -347,14 +353,13 @@ pub(super) fn line_phases(groups: &[Group], phases: &[Phase], stride: usize) -> 
 
 /// Whether a pass writes all phases along x, so that what it writes of a row is a stretch of it.
 pub(super) fn are_whole_rows(groups: &[Group], phases: &[Phase]) -> bool {
-    let has_gaps = |group: &Group| group.computed.len() < group.written.len();
     matches!(groups, [group] if group.written.len() == phases.len()
-        && (!has_gaps(group) || group.computed.len() <= MOST_BETWEEN_GAPS))
+        && (!group.writes_without_taps() || group.computed.len() <= MOST_BETWEEN_GAPS))
 }
 
 /// Words of a line that a lane loads before it stores them, if it goes through so many: two if it has no more, otherwise
 /// three to five, whichever leave the fewest for nothing.
-fn words_at_once(words: u32) -> u32 {
+fn loaded_at_once(words: u32) -> u32 {
     match words {
         0..=2 => 2,
         _ => (3..=5).min_by_key(|at_once| words.next_multiple_of(*at_once)).unwrap_or(3),

@@ -2,6 +2,7 @@
 //! for small whole numbers.
 #![cfg(feature = "cuda")]
 
+mod gather_layers;
 mod gpu;
 
 use std::time::Duration;
@@ -56,4 +57,12 @@ fn kernels_compiled_for_their_layer_compute_the_same() {
     check(&device, &layer, Shape::batched(2, 37, [41]));
     let layer = ConvTranspose::<3>::builder(3, 2, [3, 4, 3]).stride([1, 2, 1]).padding([1, 1, 1]).build().unwrap();
     check(&device, &layer, Shape::batched(2, 3, [9, 10, 21]));
+}
+
+#[test]
+fn few_products_and_many() {
+    let Some(device) = gpu::device("few_products_and_many") else { return };
+    gather_layers::signals().iter().for_each(|(layer, input)| check(&device, layer, *input));
+    gather_layers::pictures().iter().for_each(|(layer, input)| check(&device, layer, *input));
+    gather_layers::volumes().iter().for_each(|(layer, input)| check(&device, layer, *input));
 }

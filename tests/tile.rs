@@ -550,18 +550,6 @@ fn teams_store_in_turn() {
 }
 
 /// Joined rows of a packed input.
-#[test]
-fn joined_rows_of_packed_words() {
-    let layer = ConvTranspose::<2>::builder(32, 16, [5, 7]).padding([1, 0]).build().unwrap();
-    let input = Shape::batched(1, 32, [13, 40]);
-    let plans = EmulatedPlan::ways(&layer, input, options(Precision::Tf32)).unwrap();
-    let is_such =
-        |plan: &&EmulatedPlan<2>| ["_f16", "joined along"].iter().all(|words| plan.describe().contains(words));
-    let those = Vec::from_iter(plans.iter().filter(is_such));
-    assert!(!those.is_empty());
-    those.into_iter().for_each(|plan| check_plan(&layer, plan, input));
-}
-
 /// Whatever the magnitudes, the error is that of the precision, and a weight's do not matter either.
 #[test]
 fn inputs_of_any_magnitude_are_converted() {

@@ -23,9 +23,9 @@ impl Divisor {
         match u32::try_from(value) {
             Ok(narrow) if narrow <= 1 << 31 => {
                 let shift = narrow.next_power_of_two().trailing_zeros();
-                // 2^32 * (2^shift - value) / value + 1: the reciprocal's bits below 2^32, rounded up. It is below 2^32
-                // because 2^shift < 2 * value.
-                let multiplier = (((1u64 << shift) - value) << 32) / value + 1;
+                // The reciprocal's bits below 2^32, rounded up. It is below 2^32 because 2^shift < 2 * value, and 0 for a
+                // power of two: what is multiplied by a constant 0 need not be computed.
+                let multiplier = (((1u64 << shift) - value) << 32).div_ceil(value);
                 Self { value, multiplier: multiplier as u32, shift }
             }
             // No 31-bit index reaches such a divisor, except with quotient 0: multiplier 0 and shift 31 give that.
@@ -55,10 +55,15 @@ pub trait Index: Copy + PartialOrd {
     fn minus(self, other: Self) -> Self;
     /// `self * other`, wrapping.
     fn times(self, other: Self) -> Self;
-    /// Whether it stands for a signed quantity below zero.
-    fn is_negative(self) -> bool;
+    /// The signed quantity that it stands for.
+    fn signed(self) -> i64;
     /// Quotient and remainder. A 32-bit index must be below 2^31.
     fn divide(self, by: Divisor) -> (Self, Self);
+    /// Whether it stands for a signed quantity below zero.
+    #[cfg_attr(gpu, inline(always))]
+    fn is_negative(self) -> bool {
+        self.signed() < 0
+    }
     /// The same, about which the compiler knows nothing ([`hint::opaque`]).
     fn opaque(self) -> Self;
 }
@@ -95,8 +100,8 @@ impl Index for u32 {
     }
 
     #[cfg_attr(gpu, inline(always))]
-    fn is_negative(self) -> bool {
-        (self as i32) < 0
+    fn signed(self) -> i64 {
+        self as i32 as i64
     }
 
     #[cfg_attr(gpu, inline(always))]
@@ -144,8 +149,8 @@ impl Index for u64 {
     }
 
     #[cfg_attr(gpu, inline(always))]
-    fn is_negative(self) -> bool {
-        (self as i64) < 0
+    fn signed(self) -> i64 {
+        self as i64
     }
 
     #[cfg_attr(gpu, inline(always))]

@@ -60,7 +60,7 @@ pub use direct::{
 #[cfg(feature = "emulator")]
 pub use entries::KERNELS;
 pub use fill_bias::{FILLED, fill_bias, fill_bias_wide};
-pub use gather::{gather, gather_wide};
+pub use gather::{FEW_PRODUCTS, gather, gather_wide};
 pub use index::{Divisor, Index};
 pub use problem::{Axis, Phase, Problem};
 pub use scatter::{scatter, scatter_wide};

@@ -69,6 +69,8 @@ pub struct Axis {
     pub input_step: u64,
     /// Where the phases of this axis begin in the problem's table of phases.
     pub first_phase: u64,
+    /// Taps of the longest phase.
+    pub most_taps: u64,
 }
 
 /// One transposed convolution.
@@ -100,6 +102,9 @@ pub struct Problem {
     pub row_threads_divisor: Divisor,
     /// Threads that `gather` needs.
     pub gather_threads: u64,
+    /// Products of an output element, at most, with those of taps beyond the input, if these are so few that `gather`
+    /// has all of them under way at once; otherwise 0.
+    pub few_products: u64,
 }
 
 /// The taps that reach one output position of one axis.
@@ -148,6 +153,16 @@ impl Axis {
     #[cfg_attr(gpu, inline(always))]
     pub(crate) unsafe fn all_taps<I: Index>(&self, phases: *const Phase, o: I) -> Taps<I> {
         let (q, r) = o.divide(self.stride_divisor);
+        // SAFETY: the caller's promise.
+        unsafe { self.all_taps_of_phase(phases, r, q) }
+    }
+
+    /// The taps of the `q`-th output position of phase `r`, including those that read beyond the input.
+    ///
+    /// # Safety
+    /// As [`taps`](Self::taps), of that output position.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) unsafe fn all_taps_of_phase<I: Index>(&self, phases: *const Phase, r: I, q: I) -> Taps<I> {
         // SAFETY: the caller's promise.
         let phase = unsafe { self.phase(phases, r) };
         Taps {
@@ -218,7 +233,23 @@ impl Axis {
     }
 }
 
+impl Problem {
+    /// From an input channel of a weight to the next one, in elements.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn weight_step(&self) -> u64 {
+        self.out_per_group * self.taps
+    }
+}
+
 impl<I: Index> Taps<I> {
+    /// Whether there is a tap of that number along an axis, counted from the first one, and it reads within the input.
+    #[cfg_attr(gpu, inline(always))]
+    pub(crate) fn reads_within(&self, number: u32, axis: &Axis) -> bool {
+        let number = I::new(number.into());
+        // What lies before the input compares as larger than its extent.
+        (number < self.count) & (self.input.minus(number.times(self.input_step)) < I::new(axis.input))
+    }
+
     /// Takes the first tap: its kernel index and its input position.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn take(&mut self) -> Option<(I, I)> {

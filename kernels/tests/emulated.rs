@@ -87,7 +87,7 @@ fn a_weight_that_is_too_short_is_caught() {
         panic!("{fault}");
     };
     assert_eq!((place.buffer.as_str(), place.offset), ("weight", 32));
-    assert!(fault.location.unwrap().file().ends_with("gather.rs"));
+    assert!(fault.location.unwrap().file().ends_with("few_products.rs"));
 }
 
 #[test]

@@ -39,6 +39,7 @@ impl Parameters {
             outputs: problem.output_shape().len() as u64,
             row_threads_divisor: kernels::Divisor::new(row_threads(problem) as u64),
             gather_threads: gather_threads(problem) as u64,
+            few_products: few_products(problem).map_or(0, u64::from),
         };
         Self { problem: problem_parameters, phases }
     }
@@ -66,6 +67,7 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         tap_step: axis.tap_step() as u64,
         input_step: axis.input_step() as u64,
         first_phase: first_phase as u64,
+        most_taps: axis.kernel.div_ceil(axis.tap_step()) as u64,
     }
 }
 
@@ -79,6 +81,14 @@ fn row_threads(problem: &Problem<3>) -> u128 {
 pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
     let rows = problem.output_shape().len() / problem.axes()[2].output;
     rows as u128 * row_threads(problem)
+}
+
+/// The most products that an output element has, with those of taps beyond the input, if the gather kernel has all of
+/// them under way at once.
+pub(super) fn few_products(problem: &Problem<3>) -> Option<u32> {
+    let taps = problem.axes().iter().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
+    let products = taps.chain([problem.in_channels_per_group()]).try_fold(1, usize::checked_mul)?;
+    Some(products as u32).filter(|_| products <= kernels::FEW_PRODUCTS)
 }
 
 /// Threads that the scatter kernel needs: samples times output channels times input positions.

@@ -61,7 +61,7 @@ pub(super) unsafe fn multiply_run<
         }
         macro_rules! joined_products {
             ($neighbours:literal) => {
-                if const { may_join_rows(BLOCKS, SLOTS, SPLIT, F16, CONVERT) } {
+                if const { may_join_rows(BLOCKS, SLOTS, F16) } {
                     products!($neighbours, 4, WHOLE)
                 } else {
                     cuda_std::trap()
@@ -78,7 +78,7 @@ pub(super) unsafe fn multiply_run<
             kind if is_kind(t, kind, Run::whole(1, 4)) => joined_products!(1),
             kind if is_kind(t, kind, Run::whole(2, 4)) => joined_products!(2),
             kind if is_kind(t, kind, Run::whole(3, 4)) => joined_products!(3),
-            _ if !SLOTS.is_multiple_of(2) => cuda_std::trap(),
+            _ if const { !may_have_halves(BLOCKS, SLOTS) } => cuda_std::trap(),
             kind if is_kind(t, kind, Run::halved(0)) => products!(1, 1, 1),
             kind if is_kind(t, kind, Run::halved(1)) => products!(2, 1, 2),
             kind if is_kind(t, kind, Run::halved(2)) => products!(2, 1, 3),
@@ -92,10 +92,15 @@ pub(super) unsafe fn multiply_run<
 }
 
 /// Whether kernels of so many blocks of columns and slots know runs of joined rows. Others have no use for them, or too
-/// many rows. Of those that take factors as `f16`, only that of 32 columns and a packed input gains by them.
-pub(super) const fn may_join_rows(blocks: usize, slots: usize, split: bool, f16: bool, convert: bool) -> bool {
-    let has_use = if f16 { blocks == 4 && !split && !convert } else { blocks >= 2 && blocks <= 6 };
-    has_use && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
+/// many rows.
+pub(super) const fn may_join_rows(blocks: usize, slots: usize, f16: bool) -> bool {
+    !f16 && blocks >= 2 && blocks <= 6 && slots >= 2 && rows(slots, JOINED_ROW_TAPS as usize, WHOLE) > 0
+}
+
+/// Whether they know runs of slots that are halves. Few columns have hardly any use for them: what has as few output
+/// channels shares the columns with all of its phases.
+pub(super) const fn may_have_halves(blocks: usize, slots: usize) -> bool {
+    slots.is_multiple_of(2) && (blocks >= 4 || slots == 2)
 }
 
 /// Whether a run's first row is loaded before its weights are waited for: where teams convert few rows. Elsewhere what

@@ -54,7 +54,7 @@ pub use bare::{BARE_BYTES, BARE_WRITERS};
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
 use cuda_std::{hint, kernel, mem, shared::dynamic_shared_mem, thread};
 
-use compute::{PackedRun, Staged, loads_first, may_join_rows, multiply_run};
+use compute::{PackedRun, Staged, loads_first, may_have_halves, may_join_rows, multiply_run};
 use fragment::Fragment;
 #[cfg(not(cuda_arch = "sm_90a"))]
 use multiply::ffma;
@@ -542,8 +542,17 @@ pub struct Variant {
 impl Variant {
     /// Whether rows may be joined: see [`Run`]. Ordinary cores multiply few columns as fast as many.
     pub const fn joins_rows(&self) -> bool {
-        let blocks = self.columns as usize / 8;
-        !self.ordinary && may_join_rows(blocks, self.slots as usize, self.split, self.f16, self.teams_convert)
+        !self.ordinary && may_join_rows(self.blocks(), self.slots as usize, self.f16)
+    }
+
+    /// Whether slots may be halves: see [`HALVES`].
+    pub const fn has_halves(&self) -> bool {
+        may_have_halves(self.blocks(), self.slots as usize)
+    }
+
+    /// Blocks of eight columns.
+    const fn blocks(&self) -> usize {
+        self.columns as usize / 8
     }
 
     /// Whether it reads the packed input.
@@ -558,7 +567,7 @@ impl Variant {
 
     /// Whether blocks may be partners, where there are clusters.
     pub const fn has_partners(&self) -> bool {
-        partners::may_have_partners(self.columns as usize / 8, self.split)
+        partners::may_have_partners(self.blocks(), self.split)
     }
 }
 
@@ -590,7 +599,6 @@ tile_kernels! {
         tile_64x4_tf32: 64, 4, false;
         tile_128x1_tf32: 128, 1, false;
         tile_128x2_tf32: 128, 2, false;
-        tile_8x4_f32: 8, 4, true;
         tile_16x2_f32: 16, 2, true;
         tile_16x4_f32: 16, 4, true;
         tile_24x4_f32: 24, 4, true;
@@ -601,12 +609,8 @@ tile_kernels! {
         tile_128x1_f32: 128, 1, true;
     }
     f16 {
-        tile_16x4_f16: 16, 4, false, false;
         tile_24x4_f16: 24, 4, false, false;
-        tile_24x8_f16: 24, 8, false, false;
         tile_32x1_f16: 32, 1, false, false;
-        tile_32x2_f16: 32, 2, false, false;
-        tile_32x4_f16: 32, 4, false, false;
         tile_32x4_f16_raw: 32, 4, false, true;
         tile_48x4_f16: 48, 4, false, false;
         tile_64x1_f16: 64, 1, false, false;
@@ -616,7 +620,6 @@ tile_kernels! {
         tile_128x1_f16: 128, 1, false, false;
         tile_128x2_f16: 128, 2, false, false;
         tile_128x2_f16_raw: 128, 2, false, true;
-        tile_16x4_f32_f16: 16, 4, true, false;
         tile_24x4_f32_f16_raw: 24, 4, true, true;
         tile_32x3_f32_f16: 32, 3, true, false;
         tile_32x3_f32_f16_raw: 32, 3, true, true;

@@ -40,6 +40,10 @@ impl Axis {
         })
     }
 
+    fn most_taps(&self) -> u32 {
+        self.phases().map(|phase| phase.taps).max().unwrap_or(0)
+    }
+
     fn parameters(&self, first_phase: usize) -> kernels::Axis {
         kernels::Axis {
             input_divisor: kernels::Divisor::new(self.input as u64),
@@ -61,6 +65,7 @@ impl Axis {
             tap_step: (self.stride / self.gcd()) as u64,
             input_step: (self.dilation / self.gcd()) as u64,
             first_phase: first_phase as u64,
+            most_taps: self.most_taps() as u64,
         }
     }
 }
@@ -119,6 +124,13 @@ impl Case {
         self.outputs() / self.axes[2].output * self.row_threads()
     }
 
+    /// The products of an output element, or 0 if they are many.
+    fn few_products(&self) -> usize {
+        let taps: u32 = self.axes.iter().map(Axis::most_taps).product();
+        let products = taps as usize * self.in_per_group;
+        if products <= kernels::FEW_PRODUCTS { products } else { 0 }
+    }
+
     pub fn scatter_threads(&self) -> usize {
         self.batch * self.out_channels() * self.volume(|axis| axis.input)
     }
@@ -144,6 +156,7 @@ impl Case {
             outputs: self.outputs() as u64,
             row_threads_divisor: kernels::Divisor::new(self.row_threads() as u64),
             gather_threads: self.gather_threads() as u64,
+            few_products: self.few_products() as u64,
         };
         (problem, phases)
     }

@@ -7,7 +7,7 @@ use crate::{
     Axis,
     cuda::{
         error::Unsupported,
-        parameters::{Parameters, check_grid, check_limits, gather_threads},
+        parameters::{Parameters, check_grid, check_limits, few_products, gather_threads},
         recipe::{
             Argument::{self, Bias, Input, Output, Weight},
             Launch, Recipe, Table,
@@ -55,14 +55,12 @@ fn cycles_if_small(task: &Task) -> Option<f64> {
     Some(expected_cycles(task)).filter(|&cycles| task.target.tensor_cores && cycles <= MOST_CYCLES)
 }
 
-/// What the model expects of the kernel that is compiled for its layer: the time of the thread that waits longest, and
-/// what all of them keep a multiprocessor busy for. Its constants were fitted to 347 small layers on an H200
-/// (`benchmarks/2026-11-27-gpu-small-layers.md`).
+/// What the model expects of the kernel that is compiled for its layer.
 fn expected_cycles(task: &Task) -> f64 {
     cycles(task, |axis| [most_taps(axis) as f64, axis.kernel as f64 / axis.stride as f64])
 }
 
-/// What the model expects where most taps lie outside of the input: threads leave these out.
+/// What the model expects where most taps lie outside of the input: threads leave these out, if there are many.
 pub(super) fn cycles_of_few_reached(task: &Task) -> f64 {
     cycles(task, |axis| {
         let reached = axis.input.div_ceil(axis.input_step()).min(most_taps(axis));
@@ -70,8 +68,34 @@ pub(super) fn cycles_of_few_reached(task: &Task) -> f64 {
     })
 }
 
-/// That, by the most taps of an output along each axis, and those on average.
+/// That, by the taps of an output along each axis that threads do not leave out: the most, and those on average.
 fn cycles(task: &Task, taps: impl Fn(&Axis) -> [f64; 2]) -> f64 {
+    match few_products(&task.problem) {
+        Some(products) => cycles_of_few(task, products),
+        None => cycles_of_many(task, taps),
+    }
+}
+
+/// With all that an element needs under way at once: what it takes until it is there, and what all of them keep a
+/// multiprocessor busy for. The constants were fitted to 344 layers of up to 20 us on an H200, of which the model is
+/// wrong by 6 % (`benchmarks/2026-11-29-gpu-few-products.md`).
+fn cycles_of_few(task: &Task, products: u32) -> f64 {
+    const LAUNCH: f64 = 8050.0;
+    const PRODUCT_LATENCY: f64 = 14.5;
+    /// For each element that is written, each of its products, and each element that is read.
+    const OUTPUT: f64 = 0.75;
+    const PRODUCT: f64 = 0.0594;
+    const READ: f64 = 1.95;
+
+    let Elements { inputs, weights, outputs } = Elements::of(task);
+    let busy = outputs * (OUTPUT + f64::from(products) * PRODUCT) + (inputs + weights) * READ;
+    LAUNCH + f64::from(products) * PRODUCT_LATENCY + busy / f64::from(task.target.multiprocessors)
+}
+
+/// With one product after the other: the time of the thread that waits longest, and what all of them keep a
+/// multiprocessor busy for. The constants were fitted to 347 small layers on an H200
+/// (`benchmarks/2026-11-27-gpu-small-layers.md`), when all were computed so.
+fn cycles_of_many(task: &Task, taps: impl Fn(&Axis) -> [f64; 2]) -> f64 {
     const LAUNCH: f64 = 8530.0;
     /// Until the inputs of a row of taps are there, and for each product.
     const ROW_LATENCY: f64 = 191.0;
@@ -81,14 +105,27 @@ fn cycles(task: &Task, taps: impl Fn(&Axis) -> [f64; 2]) -> f64 {
     const TAP: f64 = 5.0;
     const PRODUCT: f64 = 6.7;
 
-    let problem = &task.problem;
-    let channels = problem.in_channels_per_group() as f64;
-    let [[z, z_average], [y, y_average], [x, x_average]] = problem.axes().each_ref().map(taps);
+    let channels = task.problem.in_channels_per_group() as f64;
+    let [[z, z_average], [y, y_average], [x, x_average]] = task.problem.axes().each_ref().map(taps);
     let taps_on_average = z_average * y_average * x_average;
-    let [inputs, outputs] = [problem.input_shape(), problem.output_shape()].map(|shape| shape.len() as f64);
-    let weights = problem.weight_shape().len() as f64;
+    let Elements { inputs, weights, outputs } = Elements::of(task);
     let waiting = z * y * (ROW_LATENCY + x * channels * PRODUCT_LATENCY);
     let instructions = outputs * (THREAD + taps_on_average * (TAP + channels * PRODUCT));
     let bytes = 4.0 * (inputs + weights + outputs);
     LAUNCH + waiting + (instructions / ISSUE + bytes / BYTES) / f64::from(task.target.multiprocessors)
+}
+
+/// Elements of the tensors.
+struct Elements {
+    inputs: f64,
+    weights: f64,
+    outputs: f64,
+}
+
+impl Elements {
+    fn of(task: &Task) -> Self {
+        let problem = &task.problem;
+        let [inputs, outputs] = [problem.input_shape(), problem.output_shape()].map(|shape| shape.len() as f64);
+        Self { inputs, weights: problem.weight_shape().len() as f64, outputs }
+    }
 }

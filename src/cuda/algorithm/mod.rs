@@ -364,6 +364,11 @@ mod tests {
         assert_eq!(chosen_on(target, signal(16, 8, 2), 8, [555]), Algorithm::Gather);
         assert_eq!(chosen_on(target, signal(4, 2, 3), 8, [478]), Algorithm::Gather);
         assert_ne!(chosen_on(target, signal(1, 128, 3), 16, [4002]), Algorithm::Gather);
+        // With all factors under way at once 5.0 and 5.2 us, `direct` 5.9 and `tile` 7.3.
+        let picture = ConvTranspose2d::builder(1, 32, [3, 3]).padding([1, 1]);
+        assert_eq!(chosen_on(target, picture, 4, [65, 34]), Algorithm::Gather);
+        let of_some_channels = ConvTranspose1d::builder(4, 181, [4]);
+        assert_eq!(chosen_on(target, of_some_channels, 12, [76]), Algorithm::Gather);
     }
 
     /// With one tap there is nothing to sum up, and with many channels tiles waste nothing; nor is memory taken for as
@@ -486,7 +491,7 @@ mod tests {
         };
         use Algorithm::{Direct, Tile};
         assert_eq!((chosen(8, 1, 256), chosen(8, 1, 1024)), (Tile, Direct));
-        assert_eq!((chosen(1, 8, 64), chosen(3, 3, 256)), (Direct, Direct), "nine rows");
+        assert_eq!((chosen(1, 8, 256), chosen(3, 3, 256)), (Direct, Direct), "nine rows");
     }
 
     /// Without tensor cores, tiles are computed as exactly as anything else, and in the same way in both precisions.
@@ -532,7 +537,7 @@ mod tests {
         };
         use Algorithm::{Auto, Col2im, Direct, Gather, Scatter, Tile};
         assert_eq!(algorithms(Auto, 64, 1, 4), [Tile, Gather, Direct], "what is not worth while comes last");
-        assert_eq!(algorithms(Auto, 64, 64, 4), [Direct, Tile, Gather]);
+        assert_eq!(algorithms(Auto, 64, 64, 4), [Gather, Tile, Direct]);
         assert_eq!(algorithms(Auto, 4, 4, 1000), [Gather], "nobody tries a thousand taps that lie outside");
         for wanted in [Col2im, Direct, Gather, Scatter, Tile] {
             assert_eq!(algorithms(wanted, 64, 1, 4), [wanted]);

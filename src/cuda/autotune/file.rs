@@ -120,7 +120,7 @@ mod tests {
     fn decisions() -> BTreeMap<Case, Choice> {
         let case = |batch| Case::new(gpu(), Options::default(), &task(batch, 2, Precision::F32));
         let choice = |way| Choice::of(Algorithm::Tile, way);
-        BTreeMap::from([(case(1), choice("tile_8x4_f32 on 1x1x4x8 positions")), (case(2), choice("gather"))])
+        BTreeMap::from([(case(1), choice("tile_16x1_f32 on 1x1x4x8 positions")), (case(2), choice("gather"))])
     }
 
     /// The text of a file with those decisions, changed.

@@ -82,12 +82,11 @@ pub(super) fn cheapest_of_leads(task: &Task, candidates: &[Candidate]) -> Vec<Pa
 }
 
 /// So many of the `candidates` that fit, the cheapest first; and the cheapest one whose input is packed, or converted
-/// by teams, perhaps of two taps at a time, or neither, whose rows are joined, also of a packed input, or lie apart,
-/// whose slots are halves, with long lines, with bare rows written by producers, or without, with a lead, or without
-/// one, if none of these is such.
+/// by teams, perhaps of two taps at a time, or neither, whose rows are joined or lie apart, whose slots are halves, with
+/// long lines, with bare rows written by producers, or without, with a lead, or without one, if none of these is such.
 pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec<Part> {
     let mut parts: Vec<Part> = candidates.iter().filter_map(|candidate| fitting(task, candidate)).take(most).collect();
-    let kinds: [fn(&Layout) -> bool; 13] = [
+    let kinds: [fn(&Layout) -> bool; 12] = [
         |layout| layout.writes_bare_rows,
         |layout| !layout.writes_bare_rows,
         |layout| layout.cut.variant.reads_packed(),
@@ -95,7 +94,6 @@ pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec
         |layout| layout.cut.taps_paired_along.is_some(),
         |layout| !layout.cut.variant.f16,
         |layout| layout.cut.joined_rows > 1,
-        |layout| layout.cut.joined_rows > 1 && layout.cut.variant.f16,
         |layout| layout.cut.has_rows_apart(),
         |layout| layout.cut.halves > 1,
         |layout| layout.line_slots > 1,
@@ -416,7 +414,7 @@ fn column_uses(variant: &Variant, problem: &Problem<3>, phases: &[Vec<Phase>; 3]
                 if 8 * count <= variant.columns {
                     uses.push(ColumnUse { phases, halves: 1, close: false, joined_along: None });
                 }
-                if 8 * count <= variant.columns && 2 * x == with_taps[2] && variant.slots.is_multiple_of(2) {
+                if 8 * count <= variant.columns && 2 * x == with_taps[2] && variant.has_halves() {
                     uses.push(ColumnUse { phases, halves: 2, close: false, joined_along: None });
                 }
                 let columns = out_channels.next_power_of_two() as u32;

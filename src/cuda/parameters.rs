@@ -67,7 +67,7 @@ fn axis_parameters(axis: &Axis, first_phase: usize) -> kernels::Axis {
         tap_step: axis.tap_step() as u64,
         input_step: axis.input_step() as u64,
         first_phase: first_phase as u64,
-        most_taps: axis.kernel.div_ceil(axis.tap_step()) as u64,
+        most_taps: axis.most_taps() as u64,
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
 /// The most products that an output element has, with those of taps beyond the input, if the gather kernel has all of
 /// them under way at once.
 pub(super) fn few_products(problem: &Problem<3>) -> Option<u32> {
-    let taps = problem.axes().iter().map(|axis| axis.kernel.div_ceil(axis.tap_step()));
+    let taps = problem.axes().iter().map(Axis::most_taps);
     let products = taps.chain([problem.in_channels_per_group()]).try_fold(1, usize::checked_mul)?;
     Some(products as u32).filter(|_| products <= kernels::FEW_PRODUCTS)
 }

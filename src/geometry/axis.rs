@@ -51,6 +51,11 @@ impl Axis {
         self.stride / gcd(self.stride, self.dilation)
     }
 
+    /// The most taps of an output position: those of the longest phase.
+    pub fn most_taps(&self) -> usize {
+        self.kernel.div_ceil(self.tap_step())
+    }
+
     /// Distance between the input positions that successive taps of one phase read: `dilation / gcd(stride, dilation)`.
     pub fn input_step(&self) -> usize {
         self.dilation / gcd(self.stride, self.dilation)

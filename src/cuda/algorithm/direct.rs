@@ -3,7 +3,7 @@
 use conv_transpose_kernels as kernels;
 use kernels::PIECES;
 
-use super::{Algorithm, BYTES, ISSUE, Implementation, Task, gather, most_taps};
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task, gather};
 use crate::{
     Axis, Precision, Problem,
     cuda::{
@@ -257,7 +257,7 @@ impl Layout {
         const ELSE: usize = 30;
         const REGISTERS: usize = 64 << 10;
         let [_, y, x] = problem.axes();
-        let has_next_row = self.step[0] > 0 && most_taps(y) > 1;
+        let has_next_row = self.step[0] > 0 && y.most_taps() > 1;
         let windows = PIECES + usize::from(has_next_row);
         let entries = Window::of(x, self.columns).reaching.min(kernels::WINDOW_OF_QUADS);
         let registers = (ELSE + PIECES * self.columns + windows * entries).next_multiple_of(8);
@@ -325,7 +325,7 @@ struct Window {
 impl Window {
     fn of(x: &Axis, columns: usize) -> Self {
         if columns == 1 {
-            return Self::of_words(most_taps(x));
+            return Self::of_words(x.most_taps());
         }
         let (padding, stride) = (x.pad_begin as i128, x.stride as i128);
         if !columns.is_multiple_of(x.stride) {

@@ -2,7 +2,7 @@
 //! microseconds: it has the most threads, and compiled for its layer, each of them has all that it loads under way at
 //! once.
 
-use super::{Algorithm, BYTES, ISSUE, Implementation, Task, most_taps};
+use super::{Algorithm, BYTES, ISSUE, Implementation, Task};
 use crate::{
     Axis,
     cuda::{
@@ -57,13 +57,13 @@ fn cycles_if_small(task: &Task) -> Option<f64> {
 
 /// What the model expects of the kernel that is compiled for its layer.
 fn expected_cycles(task: &Task) -> f64 {
-    cycles(task, |axis| [most_taps(axis) as f64, axis.kernel as f64 / axis.stride as f64])
+    cycles(task, |axis| [axis.most_taps() as f64, axis.kernel as f64 / axis.stride as f64])
 }
 
 /// What the model expects where most taps lie outside of the input: threads leave these out, if there are many.
-pub(super) fn cycles_of_few_reached(task: &Task) -> f64 {
+pub(super) fn cycles_of_taps_inside(task: &Task) -> f64 {
     cycles(task, |axis| {
-        let reached = axis.input.div_ceil(axis.input_step()).min(most_taps(axis));
+        let reached = axis.input.div_ceil(axis.input_step()).min(axis.most_taps());
         [reached as f64, axis.input as f64 * axis.kernel as f64 / axis.output as f64]
     })
 }

@@ -153,13 +153,8 @@ impl Task {
 
     /// The most taps of an output along each axis.
     fn taps(&self) -> [usize; 3] {
-        self.problem.axes().each_ref().map(most_taps)
+        self.problem.axes().each_ref().map(Axis::most_taps)
     }
-}
-
-/// The most taps of an output along an axis: those of the longest phase.
-fn most_taps(axis: &Axis) -> usize {
-    axis.kernel.div_ceil(axis.tap_step())
 }
 
 /// What the choice needs to know of an algorithm.

@@ -68,7 +68,7 @@ fn is_worth_it(task: &Task) -> bool {
     let has_taps = task.taps().iter().product::<usize>() > 1;
     let is_fastest = || {
         let candidates = candidates(task).unwrap_or_default();
-        candidates.first().is_some_and(|(cycles, _)| *cycles < gather::cycles_of_few_reached(task))
+        candidates.first().is_some_and(|(cycles, _)| *cycles < gather::cycles_of_taps_inside(task))
     };
     can_implement(task).is_ok()
         && has_taps

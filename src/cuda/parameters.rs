@@ -87,8 +87,8 @@ pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
 /// them under way at once.
 pub(super) fn few_products(problem: &Problem<3>) -> Option<u32> {
     let taps = problem.axes().iter().map(Axis::most_taps);
-    let products = taps.chain([problem.in_channels_per_group()]).try_fold(1, usize::checked_mul)?;
-    Some(products as u32).filter(|_| products <= kernels::FEW_PRODUCTS)
+    let products = taps.fold(problem.in_channels_per_group(), usize::saturating_mul);
+    (products <= kernels::FEW_PRODUCTS).then_some(products as u32)
 }
 
 /// Threads that the scatter kernel needs: samples times output channels times input positions.

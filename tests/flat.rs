@@ -11,36 +11,61 @@ use conv_transpose::{
 };
 use ways::{check, check_all, integers};
 
-fn options() -> Options {
-    Options::default().algorithm(Algorithm::Flat).precision(Precision::Tf32)
+const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
+
+fn options(precision: Precision) -> Options {
+    Options::default().algorithm(Algorithm::Flat).precision(precision)
 }
 
 #[test]
 fn signals() {
-    let descriptions = check_all(options(), flat_layers::signals());
-    assert!(descriptions.contains("flat_256") && descriptions.contains("channels divided"));
-    assert!(descriptions.contains("2 joined along x"));
+    for (precision, largest) in PRECISIONS.into_iter().zip(["flat_160_f32", "flat_256"]) {
+        let descriptions = check_all(options(precision), flat_layers::signals());
+        for words in [largest, "channels divided", "2 joined along x"] {
+            assert!(descriptions.contains(words), "{words}");
+        }
+    }
 }
 
 #[test]
 fn pictures() {
-    let descriptions = check_all(options(), flat_layers::pictures());
-    for words in [
-        " rows and 1 joined",
-        "1 rows and 2 joined",
-        "1 rows and 4 joined",
-        "1 rows and 8 joined",
-        "2 joined along x",
-        "channels divided",
-    ] {
-        assert!(descriptions.contains(words), "{words}");
+    for precision in PRECISIONS {
+        let descriptions = check_all(options(precision), flat_layers::pictures());
+        for words in [
+            " rows and 1 joined",
+            "1 rows and 2 joined",
+            "1 rows and 4 joined",
+            "1 rows and 8 joined",
+            "2 joined along x",
+            "channels divided",
+        ] {
+            assert!(descriptions.contains(words), "{words}");
+        }
     }
 }
 
 #[test]
 fn volumes() {
-    let descriptions = check_all(options(), flat_layers::volumes());
-    assert!(descriptions.contains("along axis 0") && descriptions.contains("along axis 1"));
+    for precision in PRECISIONS {
+        let descriptions = check_all(options(precision), flat_layers::volumes());
+        assert!(descriptions.contains("along axis 0") && descriptions.contains("along axis 1"));
+    }
+}
+
+/// In single precision factors are sums of two numbers. With such that have more bits than one of them, and few enough
+/// in all for exact sums, the results are exact.
+#[test]
+fn both_parts_count() {
+    for (layer, input) in flat_layers::with_many_taps() {
+        for inputs_are_long in [false, true] {
+            let (mut x, mut w) = (integers(input, 1), integers(layer.weight_shape(), 2));
+            let long = if inputs_are_long { x.as_mut_slice() } else { w.as_mut_slice() };
+            long.iter_mut().enumerate().for_each(|(index, value)| *value += (index % 7 * 1001) as f32);
+            for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
+                check(&plan, &x, &w, true);
+            }
+        }
+    }
 }
 
 #[test]
@@ -48,7 +73,9 @@ fn threads_may_come_in_any_order() {
     let (layer, input) = flat_layers::pictures().swap_remove(1);
     let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
     for seed in 0..3 {
-        check(&EmulatedPlan::new(&layer, input, options()).unwrap().seed(seed), &x, &w, true);
+        for precision in PRECISIONS {
+            check(&EmulatedPlan::new(&layer, input, options(precision)).unwrap().seed(seed), &x, &w, true);
+        }
     }
 }
 
@@ -58,22 +85,36 @@ fn each_sample_has_a_scale_of_its_own() {
     let (layer, input) = flat_layers::volumes().swap_remove(2);
     let (mut x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
     scaled_samples::scale_samples(&mut x);
-    check(&EmulatedPlan::new(&layer, input, options()).unwrap(), &x, &w, false);
+    for precision in PRECISIONS {
+        check(&EmulatedPlan::new(&layer, input, options(precision)).unwrap(), &x, &w, false);
+    }
 }
 
 #[test]
 fn of_no_samples_nothing_is_computed() {
     let layer = ConvTranspose::<2>::builder(16, 16, [3, 3]).build().unwrap();
     let input = Shape::batched(0, 16, [8, 8]);
-    let plan = EmulatedPlan::new(&layer, input, options()).unwrap();
-    let output = plan.forward(&integers(input, 1), &integers(layer.weight_shape(), 2), None).unwrap();
-    assert_eq!(output.shape(), Shape::batched(0, 16, [10, 10]));
+    for precision in PRECISIONS {
+        let plan = EmulatedPlan::new(&layer, input, options(precision)).unwrap();
+        let output = plan.forward(&integers(input, 1), &integers(layer.weight_shape(), 2), None).unwrap();
+        assert_eq!(output.shape(), Shape::batched(0, 16, [10, 10]));
+    }
 }
 
 /// Whether there is no tile of a layer.
-fn has_no_tile<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> bool {
+fn has_no_tile<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, precision: Precision) -> bool {
     let refused = CudaError::Unsupported { algorithm: Algorithm::Flat, reason: Unsupported::NoTile };
-    matches!(EmulatedPlan::new(layer, input, options()), Err(Error::Cuda(error)) if error == refused)
+    matches!(EmulatedPlan::new(layer, input, options(precision)), Err(Error::Cuda(error)) if error == refused)
+}
+
+/// A stage has the weights of a row of taps: in single precision twice as much for each.
+#[test]
+fn rows_of_many_taps_do_not_fit() {
+    for (taps, fits) in [(9, [true; 2]), (20, [false, true]), (60, [false; 2])] {
+        let layer = ConvTranspose::<1>::builder(16, 64, [taps]).build().unwrap();
+        let input = Shape::batched(1, 16, [200]);
+        assert_eq!(PRECISIONS.map(|precision| !has_no_tile(&layer, input, precision)), fits, "{taps}");
+    }
 }
 
 /// No stage has room for what taps reach that are so far apart, and no number counts it: 134217215 is the dilation whose
@@ -83,7 +124,9 @@ fn taps_that_are_far_apart_do_not_fit() {
     for dilation in [1 << 16, 134_217_213, 134_217_214, 134_217_215, 1 << 29] {
         let layer =
             ConvTranspose::<1>::builder(1, 1, [2]).dilation([dilation]).padding([dilation / 2]).build().unwrap();
-        assert!(has_no_tile(&layer, Shape::batched(1, 1, [40])), "{dilation}");
+        for precision in PRECISIONS {
+            assert!(has_no_tile(&layer, Shape::batched(1, 1, [40]), precision), "{dilation}");
+        }
     }
 }
 
@@ -95,9 +138,12 @@ fn rows_that_are_far_apart_are_not_listed() {
         let layer = ConvTranspose::<2>::builder(3, 4, [2, 2]).dilation([dilation, 1]).padding([dilation / 2, 0]);
         let (layer, input) = (layer.build().unwrap(), Shape::batched(1, 3, [64, 2]));
         // Larger ones are planned only: most of what is packed are zeros, gigabytes of them.
-        assert!(EmulatedPlan::ways(&layer, input, options()).is_ok_and(|ways| !ways.is_empty()), "{dilation}");
-        if dilation == 1 << 10 {
-            check_all(options(), vec![(layer, input)]);
+        for precision in PRECISIONS {
+            let ways = EmulatedPlan::ways(&layer, input, options(precision));
+            assert!(ways.is_ok_and(|ways| !ways.is_empty()), "{dilation}");
+            if dilation == 1 << 10 {
+                check_all(options(precision), vec![(layer, input)]);
+            }
         }
     }
 }
@@ -106,15 +152,15 @@ fn rows_that_are_far_apart_are_not_listed() {
 fn what_it_is_not_for_is_refused() {
     let refusal = |stride: usize, precision: Precision, architecture: &str| {
         let layer = ConvTranspose::<2>::builder(16, 16, [3, 3]).stride([1, stride]).build().unwrap();
-        let options = options().precision(precision);
-        match EmulatedPlan::with_architecture(&layer, Shape::batched(1, 16, [8, 8]), options, architecture) {
+        match EmulatedPlan::with_architecture(&layer, Shape::batched(1, 16, [8, 8]), options(precision), architecture) {
             Err(Error::Cuda(CudaError::Unsupported { algorithm: Algorithm::Flat, reason })) => Some(reason),
             other => other.err().map(|error| panic!("{error}")),
         }
     };
-    assert_eq!(refusal(1, Precision::Tf32, "sm_90a"), None);
     let too_large = Unsupported::TooLarge { what: "a stride, or the taps of a single input", value: 2, limit: 1 };
-    assert_eq!(refusal(2, Precision::Tf32, "sm_90a"), Some(too_large));
-    assert_eq!(refusal(1, Precision::F32, "sm_90a"), Some(Unsupported::Tf32OnHopper));
-    assert_eq!(refusal(1, Precision::Tf32, "sm_80"), Some(Unsupported::Tf32OnHopper));
+    for precision in PRECISIONS {
+        assert_eq!(refusal(1, precision, "sm_90a"), None);
+        assert_eq!(refusal(2, precision, "sm_90a"), Some(too_large.clone()));
+        assert_eq!(refusal(1, precision, "sm_80"), Some(Unsupported::Hopper));
+    }
 }

@@ -280,7 +280,7 @@ unsafe fn sum<I: Index, const V: usize, const W: usize, const L: usize>(
     let first_input = first_channel.times(I::new(p.input_plane));
     let first_weight = group.times(in_per_group).times(I::new(p.out_per_group)).plus(local_channel);
     let first_weight = first_weight.times(I::new(p.taps));
-    let weight_step = I::new(p.out_per_group).times(I::new(p.taps));
+    let weight_step = I::new(p.weight_step());
     // SAFETY: the place is within the output, and the table is the problem's.
     let (mut taps_z, taps_y, reach) = unsafe {
         let reach = Reach::of::<V>(ax, pieces, operands.phases, place.x);

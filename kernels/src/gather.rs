@@ -145,8 +145,7 @@ unsafe fn sum_of_many<I: Index>(p: &Problem, [z, y, x]: [Taps<I>; 3], factors: F
                 for _ in 0..p.in_per_group as u32 {
                     // SAFETY: `for_each` yields positions within the kernel and within the input, and the steps stay
                     // within this sample's group.
-                    let factors = unsafe { (mem::load_readonly(input), mem::load_readonly(weight)) };
-                    sum = math::fma(factors.0, factors.1, sum);
+                    sum = unsafe { math::fma(mem::load_readonly(input), mem::load_readonly(weight), sum) };
                     input = input.wrapping_add(input_step);
                     weight = weight.wrapping_add(weight_step);
                 }

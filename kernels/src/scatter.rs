@@ -67,7 +67,7 @@ unsafe fn scatter_one<I: Index>(
     let first_channel = sample.times(I::new(p.groups)).plus(group).times(in_per_group);
     // SAFETY: this position in the first channel of the group, of this sample.
     let input = unsafe { input.add(first_channel.offset() * input_plane + position.offset()) };
-    let weight_step = I::new(p.out_per_group).times(I::new(p.taps)).offset();
+    let weight_step = I::new(p.weight_step()).offset();
     let first_weight = group.times(in_per_group).times(I::new(p.out_per_group)).plus(local_channel);
     // SAFETY: the weights from the first channel of the group to this output channel.
     let weight = unsafe { weight.add(first_weight.times(I::new(p.taps)).offset()) };

@@ -56,9 +56,6 @@ pub enum Unsupported {
         /// The largest value that is supported.
         limit: u128,
     },
-    /// It is for another precision, or for other GPUs.
-    #[error("it needs TF32 precision and a GPU of compute capability 9.0")]
-    Tf32OnHopper,
     /// It is for other GPUs.
     #[error("it needs a GPU of compute capability 9.0")]
     Hopper,

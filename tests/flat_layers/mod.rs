@@ -40,7 +40,17 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
     };
     vec![
         volume([5, 24], [3, 2, 3], [1, 0, 1], 1, [5, 6, 7]),
-        volume([18, 16], [3, 5, 7], [1, 1, 1], 2, [4, 6, 9]),
+        volume([18, 16], [3, 2, 5], [1, 1, 1], 2, [4, 6, 9]),
         volume([16, 40], [2, 3, 3], [0, 0, 0], 3, [3, 4, 5]),
     ]
+}
+
+/// Layers whose sums move on several times: between the rows of taps of a part, between parts, and between blocks of
+/// channels.
+pub fn with_many_taps() -> Vec<(ConvTranspose<2>, Shape<2>)> {
+    let picture = |channels: [usize; 2], kernel: [usize; 2], extent: [usize; 2]| {
+        let layer = ConvTranspose::<2>::builder(channels[0], channels[1], kernel).build().unwrap();
+        (layer, Shape::batched(2, channels[0], extent))
+    };
+    vec![picture([17, 24], [5, 5], [3, 8]), picture([6, 70], [3, 9], [3, 5]), picture([70, 12], [2, 3], [4, 5])]
 }

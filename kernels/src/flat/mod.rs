@@ -12,6 +12,9 @@
 //! 2. multiplies it by the weights of each tap, which come in the order in which they are needed (`compute`);
 //! 3. stores its sums, by way of shared memory, in whole lines (`store`).
 //!
+//! In single precision (`_f32`, `SPLIT` here) every factor is the sum of two `f16` numbers, which lie in planes of their
+//! own, and three of the four products are made.
+//!
 //! The lanes that multiply load nothing. Output channels are the rows of a product. Few of them do not fill these: then
 //! neighbours, *residues*, are joined and share them, with a weight of zero where one has no such tap: two along x,
 //! some along another axis, or both. And the positions of the second team may be those of further residues, which have
@@ -55,6 +58,10 @@ pub const CHANNELS: u32 = 16;
 /// Output channels that a team has, or residues of fewer: rows of a product.
 pub const TEAM_CHANNELS: u32 = 64;
 
+/// Taps of [`CHANNELS`] channels after which sums move on in single precision, as soon as a run has ended: tensor cores
+/// cut off what a sum has below its last bit, with each product. (A run of more has no room in shared memory.)
+const MOST_TAPS_OF_SUMS: u32 = 16;
+
 /// Words of a line, at most: of a channel that a warp stages.
 const LINE: u32 = 128;
 
@@ -85,6 +92,11 @@ pub const fn fixed_bytes(table_rows: u32) -> u32 {
     (TABLE_START + table_rows * 16).next_multiple_of(128)
 }
 
+/// Numbers of which a factor is the sum.
+pub const fn parts_of_factor(split: bool) -> u32 {
+    if split { 2 } else { 1 }
+}
+
 /// Positions of a team: so many times eight.
 const fn team_positions(blocks: usize) -> u32 {
     let positions = blocks as u32 * 8;
@@ -107,7 +119,7 @@ struct Operands {
 /// # Safety
 /// As the kernels that `flat_kernel` makes.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn flat<const BLOCKS: usize>(t: &Flat, operands: &Operands) {
+unsafe fn flat<const BLOCKS: usize, const SPLIT: bool>(t: &Flat, operands: &Operands) {
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         set_up(t, operands);
@@ -116,11 +128,11 @@ unsafe fn flat<const BLOCKS: usize>(t: &Flat, operands: &Operands) {
         cuda_std::grid::await_prerequisites();
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             take_registers();
-            compute::consume::<BLOCKS>(t, operands);
+            compute::consume::<BLOCKS, SPLIT>(t, operands);
         } else {
             give_registers();
             if thread::thread_idx_x() < TEAMS * TEAM_THREADS + 32 {
-                stage::produce(t, operands);
+                stage::produce::<SPLIT>(t, operands);
             }
         }
     }
@@ -231,9 +243,9 @@ impl Team {
     }
 }
 
-/// Makes the kernel of a number of positions.
+/// Makes the kernel of a number of positions, whose factors may be split.
 macro_rules! flat_kernel {
-    ($name:ident, $positions:literal) => {
+    ($name:ident, $positions:literal, $split:literal) => {
         /// Computes a transposed convolution of stride 1 along a flat axis.
         ///
         /// # Safety
@@ -252,19 +264,19 @@ macro_rules! flat_kernel {
         ) {
             let operands = Operands { tables, input, weight, bias, output };
             // SAFETY: the caller's promise.
-            unsafe { super::flat::<{ $positions / 8 }>(&flat, &operands) }
+            unsafe { super::flat::<{ $positions / 8 }, $split>(&flat, &operands) }
         }
     };
 }
 
 /// Makes the kernels, and the list of them.
 macro_rules! flat_kernels {
-    ($($name:ident: $positions:literal;)+) => {
+    ($($name:ident: $positions:literal, split $split:literal;)+) => {
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
         mod kernels {
             use super::*;
 
-            $(flat_kernel!($name, $positions);)+
+            $(flat_kernel!($name, $positions, $split);)+
         }
 
         #[cfg(any(cuda_arch = "sm_90a", feature = "emulator"))]
@@ -272,7 +284,7 @@ macro_rules! flat_kernels {
 
         /// The flat kernels, for the host to choose from.
         pub const VARIANTS: &[Variant] = &[
-            $(Variant { kernel: stringify!($name), positions: $positions },)+
+            $(Variant { kernel: stringify!($name), positions: $positions, split: $split },)+
         ];
     };
 }
@@ -284,12 +296,17 @@ pub struct Variant {
     pub kernel: &'static str,
     /// Positions of a team.
     pub positions: u32,
+    /// Whether factors are split: single precision.
+    pub split: bool,
 }
 
 flat_kernels! {
-    flat_160: 160;
-    flat_192: 192;
-    flat_224: 224;
-    flat_240: 240;
-    flat_256: 256;
+    flat_160: 160, split false;
+    flat_192: 192, split false;
+    flat_224: 224, split false;
+    flat_240: 240, split false;
+    flat_256: 256, split false;
+    flat_128_f32: 128, split true;
+    flat_144_f32: 144, split true;
+    flat_160_f32: 160, split true;
 }

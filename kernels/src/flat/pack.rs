@@ -3,17 +3,19 @@
 //!
 //! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind the same
 //! header: of each position the channels side by side, 16 bytes. There are an even number of blocks of eight channels.
-//! Positions are those that taps read: where there is no input, and in channels that there are not, it is zero.
+//! Positions are those that taps read: where there is no input, and in channels that there are not, it is zero. In
+//! single precision (`_split`) every value is the sum of two numbers: of 16 channels the planes of the large parts are
+//! followed by those of the small ones.
 //!
 //! A thread packs one position of eight channels at a time. Neighbouring threads have neighbouring coordinates along x,
 //! so that each load of a warp is a line of the cache, and each store four, or two of each of two residues.
 
 use cuda_std::{half, kernel, math::larger_magnitude, mem, thread};
 
-use super::FlatPacking;
+use super::{FlatPacking, parts_of_factor};
 use crate::{
     index::Index,
-    tile::{Exponent, INPUT_PACKING_THREADS, Share, largest_of_pairs, power_of_two},
+    tile::{Exponent, INPUT_PACKING_THREADS, Share, largest_of_pairs, power_of_two, split},
     unrolled::unrolled,
 };
 
@@ -31,12 +33,8 @@ const UNDER_WAY: usize = 2;
 /// of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
 #[kernel]
 pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(packing.batch, packing.blocks);
-    // SAFETY: the caller's promise; all threads of the block come here together.
-    unsafe {
-        let largest = pack(&packing, &share, Exponent::of_ones(false), input, packed);
-        share.note_largest(largest, packed);
-    }
+    // SAFETY: the caller's promise.
+    unsafe { begin::<false>(&packing, input, packed) }
 }
 
 /// Notes the exponents of the samples, and packs those again for which another one is right.
@@ -46,11 +44,55 @@ pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u3
 /// it.
 #[kernel]
 pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(packing.batch, packing.blocks);
+    // SAFETY: the caller's promise.
+    unsafe { end::<false>(&packing, input, packed) }
+}
+
+/// As [`pack_flat`](fn@pack_flat), with values that are split.
+///
+/// # Safety
+/// As [`pack_flat`](fn@pack_flat), with twice as many words behind the header.
+#[kernel]
+pub unsafe fn pack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    // SAFETY: the caller's promise.
+    unsafe { begin::<true>(&packing, input, packed) }
+}
+
+/// As [`repack_flat`](fn@repack_flat), with values that are split.
+///
+/// # Safety
+/// As [`repack_flat`](fn@repack_flat), behind [`pack_flat_split`](fn@pack_flat_split).
+#[kernel]
+pub unsafe fn repack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    // SAFETY: the caller's promise.
+    unsafe { end::<true>(&packing, input, packed) }
+}
+
+/// The first grid.
+///
+/// # Safety
+/// As [`pack_flat`](fn@pack_flat), or `pack_flat_split` if values are `SPLIT`.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn begin<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(p.batch, p.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
-        if let Some(exponent) = share.other_exponent(false, packed) {
-            let _ = pack(&packing, &share, exponent, input, packed);
+        let largest = pack::<SPLIT>(p, &share, Exponent::of_ones(SPLIT), input, packed);
+        share.note_largest(largest, packed);
+    }
+}
+
+/// The second grid.
+///
+/// # Safety
+/// As [`repack_flat`](fn@repack_flat), or `repack_flat_split` if values are `SPLIT`.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn end<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(p.batch, p.blocks);
+    // SAFETY: the caller's promise; all threads of the block come here together.
+    unsafe {
+        if let Some(exponent) = share.other_exponent(SPLIT, packed) {
+            let _ = pack::<SPLIT>(p, &share, exponent, input, packed);
         }
     }
 }
@@ -58,12 +100,18 @@ pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut 
 /// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
 ///
 /// # Safety
-/// As [`pack_flat`](fn@pack_flat).
+/// As [`begin`].
 #[cfg_attr(gpu, inline(always))]
-unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const f32, packed: *mut u32) -> f32 {
+unsafe fn pack<const SPLIT: bool>(
+    p: &FlatPacking,
+    share: &Share,
+    exponent: Exponent,
+    input: *const f32,
+    packed: *mut u32,
+) -> f32 {
     let input = input.wrapping_add(share.sample as usize * p.sample as usize);
     let packed = packed.wrapping_add(p.header as usize).cast::<[u32; 4]>();
-    let packed = packed.wrapping_add(share.sample as usize * p.positions as usize);
+    let packed = packed.wrapping_add(share.sample as usize * p.positions as usize * parts_of_factor(SPLIT) as usize);
     let scale = power_of_two(exponent);
     let begin = share.block * p.positions_of_block;
     let end = p.positions.min(begin + p.positions_of_block);
@@ -74,16 +122,16 @@ unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const
         unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
             let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
             // SAFETY: the caller's promise.
-            (places[NEXT], values[NEXT]) = unsafe { load(p, input, number, number < end) };
+            (places[NEXT], values[NEXT]) = unsafe { load::<SPLIT>(p, input, number, number < end) };
         });
         unrolled!(NEXT in 0..UNDER_WAY, at most 2 => {
             let number = first + NEXT as u32 * INPUT_PACKING_THREADS;
             let [a, b, c, d, e, f, g, h] = values[NEXT];
             largest = larger_magnitude(largest, largest_of_pairs([[a, b, c, d], [e, f, g, h]]));
             if number < end {
-                let words = [0, 2, 4, 6].map(|pair| half::pack([values[NEXT][pair] * scale, values[NEXT][pair + 1] * scale]));
+                let scaled = values[NEXT].map(|value| value * scale);
                 // SAFETY: the caller's promise: the position is this thread's.
-                unsafe { mem::store(packed.wrapping_add(places[NEXT] as usize), words) };
+                unsafe { store::<SPLIT>(p, packed.wrapping_add(places[NEXT] as usize), scaled) };
             }
         });
         first += UNDER_WAY as u32 * INPUT_PACKING_THREADS;
@@ -91,18 +139,46 @@ unsafe fn pack(p: &FlatPacking, share: &Share, exponent: Exponent, input: *const
     largest
 }
 
+/// Stores the channels of a position; if they are split the large parts, and the small ones in the plane that much
+/// further on.
+///
+/// # Safety
+/// As [`begin`], for a position of this thread.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values: [f32; CHANNELS]) {
+    let words = |values: [f32; CHANNELS]| [0, 2, 4, 6].map(|pair| half::pack([values[pair], values[pair + 1]]));
+    // SAFETY: the caller's promise.
+    unsafe {
+        if SPLIT {
+            let parts = values.map(split::<0>);
+            let small = 2 * p.outer_residues.value() as usize * p.planes.value() as usize;
+            mem::store(place, words(parts.map(|(large, _)| large)));
+            mem::store(place.wrapping_add(small), words(parts.map(|(_, small)| small)));
+        } else {
+            mem::store(place, words(values));
+        }
+    }
+}
+
 /// Where the packed position of that number lies, which there is if it `exists`, and its channels; zero where there is
 /// no input.
 ///
 /// # Safety
-/// As [`pack_flat`](fn@pack_flat), of a sample that begins there.
+/// As [`begin`], of a sample that begins there.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn load(p: &FlatPacking, sample: *const f32, number: u32, exists: bool) -> (u32, [f32; CHANNELS]) {
+unsafe fn load<const SPLIT: bool>(
+    p: &FlatPacking,
+    sample: *const f32,
+    number: u32,
+    exists: bool,
+) -> (u32, [f32; CHANNELS]) {
     let residues = p.residues[2];
     let (planes, within) = number.divide(p.planes);
     let (position, inner) = if residues > 1 { (within / 2, within % 2) } else { (within, 0) };
-    let packed = (planes * residues + inner) * p.plane + position;
     let (blocks, outer) = planes.divide(p.outer_residues);
+    // The small parts of two blocks of channels lie behind their large parts.
+    let planes = if SPLIT { (blocks + (blocks & !1)) * p.outer_residues.value() as u32 + outer } else { planes };
+    let packed = (planes * residues + inner) * p.plane + position;
     let (group, block) = blocks.divide(p.channel_blocks);
     let (rows, x) = position.divide(p.row);
     let (slice, row) = rows.divide(p.slice);

@@ -58,13 +58,13 @@ pub struct Flat {
     pub parts: u32,
     /// Slabs of the packed weight of a block of channels.
     pub slabs: u32,
-    /// Bytes of a slab.
+    /// Bytes of a slab, of the large parts and of the small ones.
     pub slab_bytes: u32,
     /// From one tap of a run to the next, in positions.
     pub tap_step: u32,
     /// Stages that are kept in shared memory.
     pub ring: u32,
-    /// Bytes of eight channels of a staged input.
+    /// Bytes of a plane of a staged input: of eight channels.
     pub half_bytes: u32,
     /// Bytes of a stage.
     pub stage_bytes: u32,
@@ -110,7 +110,8 @@ pub struct FlatPacking {
     pub in_per_group: u32,
     /// Samples.
     pub batch: u32,
-    /// Packed positions of a sample, of all channels and residues, below 2^31.
+    /// Packed positions of a sample, of all channels and residues, below 2^31; if values are split, those of large
+    /// parts.
     pub positions: u32,
     /// Those that a block packs, a multiple of the number of its threads.
     pub positions_of_block: u32,

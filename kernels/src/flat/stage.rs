@@ -8,7 +8,7 @@ use cuda_std::{
     warp,
 };
 
-use super::{CHANNELS, Flat, Job, Operands, Part, Stretch, part, rows, table};
+use super::{CHANNELS, Flat, Job, Operands, Part, Stretch, part, parts_of_factor, rows, table};
 use crate::{
     jobs::Jobs,
     tile::{Ring, WEIGHT_HEADER},
@@ -22,7 +22,7 @@ const HALF_BYTES: u32 = CHANNELS / 2 * 2;
 /// # Safety
 /// As the kernels; all lanes of a warp come here together, once everything is set up.
 #[cfg_attr(gpu, inline(always))]
-pub(super) unsafe fn produce(t: &Flat, operands: &Operands) {
+pub(super) unsafe fn produce<const SPLIT: bool>(t: &Flat, operands: &Operands) {
     let mut ring = Ring::new(t.ring);
     let mut jobs = Jobs::all();
     while let Some(job) = Job::next(t, &mut jobs) {
@@ -36,13 +36,13 @@ pub(super) unsafe fn produce(t: &Flat, operands: &Operands) {
                     let weights = part.slabs * t.slab_bytes;
                     let stretch = t.stretch.value() as u32 * HALF_BYTES;
                     if warp::lane_id() == 0 {
-                        ring.full().arrive_expect(weights + part.stretches * 2 * stretch);
+                        ring.full().arrive_expect(weights + part.stretches * planes(SPLIT) * stretch);
                         let source = weights_of(t, operands, &job, block, part.first_slab);
                         copy_bulk(stage.add(t.weight_start), source, weights, ring.full());
                     }
                     // Nobody copies before that many bytes are expected.
                     warp::sync_warp(u32::MAX);
-                    stage_input(t, operands, &job, block, &part, stage, ring.full());
+                    stage_input::<SPLIT>(t, operands, &job, block, &part, stage, ring.full());
                     ring.advance();
                 }
             }
@@ -62,12 +62,17 @@ fn weights_of(t: &Flat, operands: &Operands, job: &Job, block: u32, first_slab: 
         .wrapping_add(slab as usize * t.slab_bytes as usize)
 }
 
-/// Starts to copy what a part reads of a block of 16 channels: of each stretch both halves of these, by a lane each.
+/// Packed planes of 16 channels: those of either half, the large parts before the small ones.
+const fn planes(split: bool) -> u32 {
+    2 * parts_of_factor(split)
+}
+
+/// Starts to copy what a part reads of a block of 16 channels: of each stretch all planes of these, by a lane each.
 ///
 /// # Safety
 /// As [`produce`], for a stage that is empty.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn stage_input(
+unsafe fn stage_input<const SPLIT: bool>(
     t: &Flat,
     operands: &Operands,
     job: &Job,
@@ -79,18 +84,18 @@ unsafe fn stage_input(
     let bytes = t.stretch.value() as u32 * HALF_BYTES;
     let packed = operands.input.wrapping_add(t.input_header as usize).cast::<u8>();
     let mut number = warp::lane_id();
-    while number < 2 * part.stretches {
-        let (stretch, half) = (number / 2, number % 2);
+    while number < planes(SPLIT) * part.stretches {
+        let (stretch, plane) = (number / planes(SPLIT), number % planes(SPLIT));
         // SAFETY: the caller's promise: the table has such a stretch, and all that it names has been packed.
         unsafe {
             let row = t.parts * rows::<Part>() + (part.first_stretch + stretch) * rows::<Stretch>();
             let Stretch { shift, residue, .. } = bytemuck::cast(table().add(row).load());
-            let channels = ((job.sample * t.groups.value() as u32 + job.group) * t.channel_blocks + block) * 2 + half;
+            let channels = (job.sample * t.groups.value() as u32 + job.group) * t.channel_blocks + block;
             let [z, y, x] = t.residues;
-            let plane = (channels * z * y * x + residue) as usize;
-            let position = plane * t.plane as usize + (job.first + shift) as usize;
+            let planes_before = (channels * planes(SPLIT) + plane) * z * y * x + residue;
+            let position = planes_before as usize * t.plane as usize + (job.first + shift) as usize;
             let source = packed.wrapping_add(position * HALF_BYTES as usize);
-            copy_bulk(stage.add(half * t.half_bytes + stretch * bytes), source, bytes, full);
+            copy_bulk(stage.add(plane * t.half_bytes + stretch * bytes), source, bytes, full);
         }
         number += 32;
     }

@@ -31,12 +31,12 @@ const BATCH: usize = 8;
 pub(super) unsafe fn sum_of_few<I: Index>(p: &Problem, taps: &[Taps<I>; 3], factors: Factors, mut sum: f32) -> f32 {
     let first = factors.of_first_taps(p, taps);
     let mut product = Product { taps: [0; 3], channel: 0 };
+    let exists = |number: usize| (number as u64) < p.few_products;
     unrolled!(NUMBER in 0..BATCHES, at most 16 => {
-        if ((NUMBER * BATCH) as u64) < p.few_products {
+        if exists(NUMBER * BATCH) {
             let (mut inputs, mut weights) = ([0.0; BATCH], [0.0; BATCH]);
             unrolled!(WITHIN in 0..BATCH, at most 8 => {
-                let exists = ((NUMBER * BATCH + WITHIN) as u64) < p.few_products;
-                let is_read = exists & product.reads_input(p, taps);
+                let is_read = exists(NUMBER * BATCH + WITHIN) & product.reads_input(p, taps);
                 let Factors { input, weight } = product.factors(p, first);
                 // SAFETY: the caller's promise: it is a product of this element, and its tap reads within the input.
                 unsafe {
@@ -46,7 +46,7 @@ pub(super) unsafe fn sum_of_few<I: Index>(p: &Problem, taps: &[Taps<I>; 3], fact
                 product.advance(p);
             });
             unrolled!(WITHIN in 0..BATCH, at most 8 => {
-                if ((NUMBER * BATCH + WITHIN) as u64) < p.few_products {
+                if exists(NUMBER * BATCH + WITHIN) {
                     sum = math::fma(inputs[WITHIN], weights[WITHIN], sum);
                 }
             });

@@ -81,7 +81,7 @@ impl<const BLOCKS: usize, const SLOTS: usize> Sums<BLOCKS, SLOTS> {
             None => *sum += value,
         };
         unrolled!(SLOT in 0..SLOTS, at most 8 => {
-            unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
+            unrolled!(BLOCK in 0..BLOCKS, at most 32 => {
                 // SAFETY: the caller's promise.
                 let [a, b, c, d] = unsafe { accumulators.values::<SLOT, BLOCK>() };
                 let sums = &mut self.0[SLOT][BLOCK];

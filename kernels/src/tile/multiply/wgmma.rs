@@ -266,6 +266,10 @@ impl<const BLOCKS: usize, const SLOTS: usize> Accumulators<BLOCKS, SLOTS> {
             match BLOCKS {
                 8 => product_of_weights!(SLOT, add, slab, positions, "m64n64", 0 1 2 3 4 5 6 7),
                 16 => product_of_weights!(SLOT, add, slab, positions, "m64n128", 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+                18 => product_of_weights!(
+                    SLOT, add, slab, positions, "m64n144",
+                    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+                ),
                 20 => product_of_weights!(
                     SLOT, add, slab, positions, "m64n160",
                     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19

@@ -1,10 +1,7 @@
 //! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from
 //! 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`).
 
-use conv_transpose_kernels::{
-    flat::{CHANNELS, Part},
-    tile::TEAMS,
-};
+use conv_transpose_kernels::{flat::Part, tile::TEAMS};
 
 use super::{Task, cut::Layout};
 
@@ -49,15 +46,16 @@ fn product(positions: u32) -> f64 {
 /// Cycles from the first launch to the end.
 pub(super) fn cycles(task: &Task, layout: &Layout) -> f64 {
     let (problem, cut) = (&task.problem, &layout.cut);
+    let factors = cut.parts_of_factor();
     let stage = |part: &Part| {
-        let copied = 2 * part.stretches * layout.parts.stretch * CHANNELS + part.slabs * cut.slab_bytes();
-        let products = f64::from(part.slabs * TEAMS) * product(cut.variant.positions);
+        let copied = part.stretches * layout.parts.stretch * cut.position_bytes() + part.slabs * cut.slab_bytes();
+        let products = f64::from(part.slabs * TEAMS * (2 * factors - 1)) * product(cut.variant.positions);
         PRODUCTS * products + f64::from(copied) / COPIED_BYTES + STAGE
     };
     let stages: f64 = layout.parts.parts.iter().map(stage).sum();
     let job = f64::from(layout.channel_blocks) * stages + JOB;
     let rounds = layout.jobs(problem).div_ceil(task.target.multiprocessors.into());
-    let packed = 16.0 * problem.batch() as f64 * layout.packed_positions(problem) as f64;
+    let packed = 16.0 * f64::from(factors) * problem.batch() as f64 * layout.packed_positions(problem) as f64;
     let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);
     let moving = (input + packed) / PACKED_BYTES + (packed + output) / MOVED_BYTES;
     AS_TILES * (LATENCY + moving + rounds as f64 * job)

@@ -7,10 +7,10 @@ use conv_transpose_kernels::{
     tile::{MOST_RING_SLOTS, TEAMS},
 };
 
-use super::{Task, parts::Parts, positions::Positions};
+use super::{Task, is_split, parts::Parts, positions::Positions};
 use crate::Problem;
 
-/// Bytes of half of them at a position, as `f16`.
+/// Bytes of half of them at a position in a plane, as `f16`.
 const HALF_BYTES: u32 = CHANNELS / 2 * 2;
 
 /// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
@@ -47,19 +47,20 @@ pub(super) struct Cut {
 
 impl Cut {
     /// All cuts that are worth a thought.
-    pub(super) fn all(problem: &Problem<3>) -> Vec<Self> {
+    pub(super) fn all(task: &Task) -> Vec<Self> {
         let mut cuts = Vec::new();
+        let variants = flat::VARIANTS.iter().filter(|variant| variant.split == is_split(task.precision));
         let joined = [1, 2, 4, 8].into_iter().flat_map(|joined| [(0, joined), (1, joined)]);
         let joined: Vec<_> = joined.flat_map(|(axis, joined)| [(axis, joined, 1), (axis, joined, 2)]).collect();
         let divided = [Divided::Positions, Divided::Residues, Divided::Channels];
-        for (variant, divided) in flat::VARIANTS.iter().flat_map(|variant| divided.map(|divided| (variant, divided))) {
+        for (variant, divided) in variants.flat_map(|variant| divided.map(|divided| (variant, divided))) {
             for &(axis, joined, joined_along_x) in &joined {
                 for merges_rows in [false, true] {
                     cuts.push(Self { variant, axis, joined, joined_along_x, divided, merges_rows });
                 }
             }
         }
-        cuts.retain(|cut| cut.is_worth_a_thought(problem));
+        cuts.retain(|cut| cut.is_worth_a_thought(&task.problem));
         cuts
     }
 
@@ -106,9 +107,19 @@ impl Cut {
         TEAM_CHANNELS * self.shares(Divided::Channels)
     }
 
+    /// Numbers of which a factor is the sum.
+    pub(super) fn parts_of_factor(&self) -> u32 {
+        flat::parts_of_factor(self.variant.split)
+    }
+
     /// Bytes of a slab of it.
     pub(super) fn slab_bytes(&self) -> u32 {
-        self.columns() * CHANNELS * 2
+        self.parts_of_factor() * self.columns() * CHANNELS * 2
+    }
+
+    /// Bytes of a position in all planes of a stage.
+    pub(super) fn position_bytes(&self) -> u32 {
+        self.parts_of_factor() * CHANNELS * 2
     }
 
     /// Output channels that there is room for.
@@ -124,7 +135,10 @@ impl Cut {
     /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read.
     pub(super) fn has_room(&self, row_taps: usize, reach: u32, available: u32) -> bool {
         let positions = u64::from(self.tile_positions()) + u64::from(reach);
-        has_room(2 * u64::from(HALF_BYTES) * positions + row_taps as u64 * u64::from(self.slab_bytes()), available)
+        has_room(
+            u64::from(self.position_bytes()) * positions + row_taps as u64 * u64::from(self.slab_bytes()),
+            available,
+        )
     }
 }
 
@@ -172,8 +186,10 @@ impl Layout {
             parts,
             shared,
         };
-        let words = layout.jobs_of_weights(problem) * u64::from(layout.slabs()) * u64::from(8 * cut.columns());
-        let counts = [layout.jobs(problem), words, layout.packed_positions(problem)];
+        let weight_words =
+            layout.jobs_of_weights(problem) * u64::from(layout.slabs()) * u64::from(cut.slab_bytes() / 4);
+        let packed_positions = layout.packed_positions(problem) * u64::from(cut.parts_of_factor());
+        let counts = [layout.jobs(problem), weight_words, packed_positions];
         let is_countable = counts.into_iter().all(|count| count < 1 << 31);
         is_countable.then_some(layout)
     }
@@ -189,7 +205,7 @@ impl Layout {
         planes * u64::from(self.tiles) * u64::from(self.channel_tiles)
     }
 
-    /// Packed positions of a sample, of all channels and residues.
+    /// Packed positions of a sample, of all channels and residues; if values are split, those of large parts.
     pub(super) fn packed_positions(&self, problem: &Problem<3>) -> u64 {
         let residues: u64 = self.cut.residues().into_iter().map(u64::from).product();
         problem.groups() as u64 * 2 * u64::from(self.channel_blocks) * residues * u64::from(self.plane)
@@ -234,8 +250,9 @@ pub(super) struct Shared {
 impl Shared {
     fn new(cut: &Cut, parts: &Parts, available: u32) -> Option<Self> {
         let align = |bytes: u64| bytes.next_multiple_of(ALIGN.into());
-        let half_bytes = u64::from(parts.most_stretches()) * u64::from(parts.stretch) * u64::from(HALF_BYTES);
-        let weight_start = align(2 * half_bytes);
+        let positions = u64::from(parts.most_stretches()) * u64::from(parts.stretch);
+        let half_bytes = positions * u64::from(HALF_BYTES);
+        let weight_start = align(positions * u64::from(cut.position_bytes()));
         let stage_bytes = weight_start + u64::from(parts.most_slabs() * cut.slab_bytes());
         let stages_start = flat::fixed_bytes(parts.table_rows());
         let left = available.checked_sub(stages_start)?;

@@ -1,4 +1,4 @@
-//! The flat kernels: layers of stride 1 on the tensor cores of compute capability 9.0, in TF32 precision.
+//! The flat kernels: layers of stride 1 on the tensor cores of compute capability 9.0.
 //!
 //! `positions.rs` lays the positions of a sample out along one axis, `cut.rs` says what is open when they are divided
 //! into tiles, `parts.rs` what is staged together and multiplied, `cost.rs` what that is estimated to take, `packed.rs`
@@ -47,19 +47,23 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 7;
 
-/// The kernel that packs the weight.
-const PACK: &str = "pack_f16";
+/// Whether factors are split in a precision.
+fn is_split(precision: Precision) -> bool {
+    precision == Precision::F32
+}
 
-/// Whether there are flat kernels for a precision on a GPU.
-fn has_kernels(precision: Precision, target: &Target) -> bool {
-    precision == Precision::Tf32 && target.large_tiles
+/// The kernel that packs the weight.
+fn pack_kernel(split: bool) -> &'static str {
+    if split { "pack_split_f16" } else { "pack_f16" }
 }
 
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
-    if !has_kernels(precision, target) {
+    if !target.large_tiles {
         return Vec::new();
     }
-    flat::VARIANTS.iter().map(|variant| variant.kernel).chain([tile::WEIGH, PACK]).chain(packed::PACKERS).collect()
+    let split = is_split(precision);
+    let variants = flat::VARIANTS.iter().filter(|variant| variant.split == split).map(|variant| variant.kernel);
+    variants.chain([tile::WEIGH, pack_kernel(split)]).chain(packed::packers(split)).collect()
 }
 
 /// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
@@ -82,15 +86,16 @@ fn takes_little_memory(task: &Task) -> bool {
     let problem = &task.problem;
     let channels = problem.groups() * problem.in_channels_per_group().next_multiple_of(CHANNELS as usize);
     let Some(positions) = Positions::new(problem.axes(), [1; 3]) else { return false };
-    let packed = 2.0 * problem.batch() as f64 * channels as f64 * f64::from(positions.read);
+    let bytes = f64::from(2 * flat::parts_of_factor(is_split(task.precision)));
+    let packed = bytes * problem.batch() as f64 * channels as f64 * f64::from(positions.read);
     let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);
     packed <= 2.0 * (input + output)
 }
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
     let problem = &task.problem;
-    if !has_kernels(task.precision, &task.target) {
-        return Err(Unsupported::Tf32OnHopper);
+    if !task.target.large_tiles {
+        return Err(Unsupported::Hopper);
     }
     // One input element with several taps counts as an axis of as large a stride: see `Problem::simplified`.
     let strides = problem.axes().iter().map(|axis| ("a stride, or the taps of a single input", axis.stride as u128, 1));
@@ -109,7 +114,7 @@ type Candidate = (f64, Layout);
 /// The layouts that fit, the cheapest first. Of those that are the same there is one.
 fn candidates(task: &Task) -> Result<Vec<Candidate>, Unsupported> {
     can_implement(task)?;
-    let layouts = Cut::all(&task.problem).into_iter().filter_map(|cut| Layout::new(task, cut));
+    let layouts = Cut::all(task).into_iter().filter_map(|cut| Layout::new(task, cut));
     let mut candidates: Vec<_> = layouts.map(|layout| (cost::cycles(task, &layout), layout)).collect();
     candidates.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let mut descriptions = HashSet::new();
@@ -123,6 +128,11 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(recipe_for(task, cheapest))
 }
 
+/// The most positions that a team may have.
+fn largest_variant(split: bool) -> u32 {
+    flat::VARIANTS.iter().filter(|variant| variant.split == split).map(|variant| variant.positions).max().unwrap_or(0)
+}
+
 /// The recipes of the next cheapest layouts, and of the cheapest one of each kind.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
@@ -133,7 +143,7 @@ fn others(task: &Task) -> Vec<Recipe> {
         |cut| cut.rows() > 1,
         |cut| cut.divided == Divided::Channels,
         |cut| cut.axis == 0,
-        |cut| cut.variant.positions == 256,
+        |cut| cut.variant.positions == largest_variant(cut.variant.split),
     ];
     let mut numbers: Vec<usize> = (1..candidates.len().min(1 + MOST_OTHERS)).collect();
     for is_such in kinds {
@@ -145,14 +155,14 @@ fn others(task: &Task) -> Vec<Recipe> {
 }
 
 fn recipe_for(task: &Task, (cycles, layout): &Candidate) -> Recipe {
-    let packing = packing(task, layout);
+    let (packing, split) = (packing(task, layout), layout.cut.variant.split);
     let input = Packed::new(&task.problem, layout);
     let pack = vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight];
     Recipe {
         tables: vec![Table::new(&layout.parts.rows()), Table::new(&layout.parts.slabs)],
-        packed_len: WEIGHT_HEADER as usize + packing.words as usize,
+        packed_len: WEIGHT_HEADER as usize + flat::parts_of_factor(split) as usize * packing.words as usize,
         input_len: input.len(),
-        pack: vec![tile::weigh(&task.problem), Launch::per_element(PACK, packing.words.into(), pack)],
+        pack: vec![tile::weigh(&task.problem), Launch::per_element(pack_kernel(split), packing.words.into(), pack)],
         description: layout.to_string(),
         cycles: Some(*cycles),
         launches: input.pack(&task.problem, layout).into_iter().chain([compute(task, layout, &input)]).collect(),

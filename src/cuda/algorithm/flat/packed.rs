@@ -1,6 +1,10 @@
 //! Packed: the input as the flat kernels read it, and the two grids that pack it, as those of tiles do.
 
-use conv_transpose_kernels::{Divisor, flat::FlatPacking, tile::INPUT_PACKING_THREADS};
+use conv_transpose_kernels::{
+    Divisor,
+    flat::{FlatPacking, parts_of_factor},
+    tile::INPUT_PACKING_THREADS,
+};
 
 use super::{cut::Layout, positions::begin};
 use crate::{
@@ -14,8 +18,10 @@ use crate::{
     },
 };
 
-/// The kernels that pack it.
-pub(super) const PACKERS: [&str; 2] = ["pack_flat", "repack_flat"];
+/// The kernels that pack it, one after the other.
+pub(super) fn packers(split: bool) -> [&'static str; 2] {
+    if split { ["pack_flat_split", "repack_flat_split"] } else { ["pack_flat", "repack_flat"] }
+}
 
 /// Positions that a thread packs, if the blocks are not too many then.
 const POSITIONS_OF_THREAD: usize = 4;
@@ -28,16 +34,19 @@ pub(super) struct Packed {
     batch: usize,
     /// Positions of a sample, in all channels.
     positions: usize,
+    /// Whether values are split, so that there are twice as many.
+    split: bool,
 }
 
 impl Packed {
     pub(super) fn new(problem: &Problem<3>, layout: &Layout) -> Self {
-        Self { batch: problem.batch(), positions: layout.packed_positions(problem) as usize }
+        let positions = layout.packed_positions(problem) as usize;
+        Self { batch: problem.batch(), positions, split: layout.cut.variant.split }
     }
 
     /// Words of all samples and the header.
     pub(super) fn len(&self) -> usize {
-        self.header() + self.batch * self.positions * POSITION_WORDS
+        self.header() + self.batch * self.positions * POSITION_WORDS * parts_of_factor(self.split) as usize
     }
 
     /// Words of the header: an exponent for each sample, then the largest values that blocks have found.
@@ -78,10 +87,11 @@ impl Packed {
             plane: layout.plane,
         };
         let blocks = (self.batch * self.blocks()) as u32;
-        PACKERS.map(|kernel| {
+        let launch = |kernel: &'static str| {
             let arguments = vec![Argument::value(&packing), Input, PackedInput];
-            let launch = Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments);
-            Launch { beside: kernel == PACKERS[1], ..launch }
-        })
+            Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments)
+        };
+        let [pack, repack] = packers(self.split).map(launch);
+        [pack, Launch { beside: true, ..repack }]
     }
 }

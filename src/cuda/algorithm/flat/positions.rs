@@ -53,8 +53,9 @@ impl Positions {
         let slice = pitch(y).div_ceil(residues[1] as usize);
         let before = (outputs(z, residues[0]) - 1).checked_mul(slice)?.checked_add(outputs(y, residues[1]) - 1)?;
         let count = before.checked_mul(row)?.checked_add(outputs(x, residues[2]))?;
-        // What is read behind the last one is counted, too, and what a row of taps reaches.
-        let read = (shift(z, 0) + 1).checked_mul(slice)?.checked_add(shift(y, 0) + 1)?.checked_mul(row)?;
+        // What the first tap reads behind the last one is counted, too, and what a row of taps reaches.
+        let read =
+            shift(z, 0).checked_mul(slice)?.checked_add(shift(y, 0))?.checked_mul(row)?.checked_add(shift(x, 0))?;
         let all = count.checked_add(read)?.checked_add(reach(x))?;
         let [row, slice, count, read] = [row, slice, count, all].map(|number| number as u32);
         (all <= MOST).then_some(Self { row, slice, count, read })

@@ -160,10 +160,10 @@
 //!
 //! # Precision
 //!
-//! On a GPU with tensor cores for TF32, [`Precision`] chooses what `Tile`, `Col2im` and `Patch` compute (`Flat` is for
-//! `Tf32` alone): products as exact as those of `f32` (the default: each factor is the sum of two numbers, of TF32 or,
-//! on compute capability 9.0, of `f16`), or products of factors rounded to TF32 or `f16`, which on an H200 are 1.1 to 3
-//! times as fast. What follows is about `Direct`, `Gather` and `Scatter`, and about the CPU.
+//! On a GPU with tensor cores for TF32, [`Precision`] chooses what `Tile`, `Col2im`, `Flat` and `Patch` compute:
+//! products as exact as those of `f32` (the default: each factor is the sum of two numbers, of TF32 or, on compute
+//! capability 9.0, of `f16`), or products of factors rounded to TF32 or `f16`, which on an H200 are 1.1 to 3 times as
+//! fast. What follows is about `Direct`, `Gather` and `Scatter`, and about the CPU.
 //!
 //! Elements are `f32`, and so are the sums. The rounding error of an element is at most `f32::EPSILON * (products + 2)`
 //! times the sum of the magnitudes of its products and its bias, where `products` is the input channels of a group

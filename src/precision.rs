@@ -9,10 +9,10 @@ pub enum Precision {
     ///
     /// On tensor cores each factor is the sum of two numbers: of TF32, or on compute capability 9.0 of `f16`, after
     /// inputs and weights have been multiplied by powers of two. A plan's description names the kernel then
-    /// (`_f32_f16`, `patch_`). Inputs of any magnitude are as exact, unless others in the same sample are more than
-    /// 2^13 times as large (`patch_`: 2^10), or weights unless others are more than 2^18 times as large: the small ones
-    /// are rounded to a multiple of less than 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on each
-    /// other, but for `patch_`, where the power of two may be that of the sample before, and with it the last bits.
+    /// (`_f32_f16`, `flat_`, `patch_`). Inputs of any magnitude are as exact, unless others in the same sample are more
+    /// than 2^13 times as large (`patch_`: 2^10), or weights unless others are more than 2^18 times as large: the small
+    /// ones are rounded to a multiple of less than 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on
+    /// each other, but for `patch_`, where the power of two may be that of the sample before, and with it the last bits.
     /// An infinite input or weight makes NaN of what it reaches.
     #[default]
     F32,
@@ -30,6 +30,14 @@ pub enum Precision {
     /// multiple of less than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`,
     /// `patch_`).
     Tf32,
+}
+
+#[cfg(feature = "cuda")]
+impl Precision {
+    /// Whether tensor cores get each factor as the sum of two numbers.
+    pub(crate) fn splits_factors(self) -> bool {
+        self == Self::F32
+    }
 }
 
 impl fmt::Display for Precision {

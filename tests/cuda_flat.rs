@@ -4,15 +4,19 @@
 mod flat_layers;
 mod gpu;
 mod gpu_ways;
+mod long_factors;
+mod relative_error;
 mod scaled_samples;
 
 use conv_transpose::{
-    ConvTranspose, Precision, Shape,
+    ConvTranspose, Precision, Shape, Tensor,
     cuda::{Algorithm, Options, Plan},
+    oracle,
 };
 use cust::stream::{Stream, StreamFlags};
 use gpu::{computed, device_of_capability_9 as device, expected, whole_numbers};
 use gpu_ways::check_all;
+use relative_error::relative_error;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
 
@@ -44,8 +48,8 @@ fn both_parts_count() {
     let Some(device) = device("both_parts_count") else { return };
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     for (layer, input) in flat_layers::with_many_taps() {
-        let (x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-        w.as_mut_slice().iter_mut().enumerate().for_each(|(index, value)| *value += (index % 7 * 1001) as f32);
+        let (mut x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+        long_factors::lengthen(&layer, &mut x, &mut w);
         let bias = vec![1.0; layer.out_channels()];
         let exact = expected(&layer, &x, &w, Some(&bias));
         let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
@@ -54,6 +58,41 @@ fn both_parts_count() {
             let output = computed(&device, &stream, &plan, &x, &w, &bias);
             assert!(output.as_slice() == exact, "{}, {input}", plan.describe());
         }
+    }
+}
+
+/// Tensor cores cut off what a sum has below its last bit. Of so many products that would be twenty times as much as is
+/// allowed, if sums did not move on.
+#[test]
+fn sums_of_many_products_are_as_exact_as_promised() {
+    let Some(device) = device("sums_of_many_products_are_as_exact_as_promised") else { return };
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let layer = ConvTranspose::<2>::builder(512, 24, [5, 5]).build().unwrap();
+    let input = Shape::batched(1, 512, [20, 30]);
+    let mut rng = fastrand::Rng::with_seed(5);
+    let mut reals = |shape: Shape<2>| {
+        let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
+        tensor.as_mut_slice().fill_with(|| rng.f32() - 0.5);
+        tensor
+    };
+    let (x, w) = (reals(input), reals(layer.weight_shape()));
+    let exact = oracle::forward(&layer.problem(input).unwrap(), x.as_slice(), w.as_slice(), None);
+    let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
+    let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();
+    for (precision, most) in PRECISIONS.into_iter().zip([2e-6, 5e-4]) {
+        for plan in Plan::ways(&device, &layer, input, options(precision)).unwrap() {
+            let output = computed(&device, &stream, &plan, &x, &w, &no_bias);
+            let error = relative_error(output.as_slice(), &exact);
+            assert!(error <= most, "{error:e}, {}", plan.describe());
+        }
+    }
+}
+
+#[test]
+fn blocks_have_several_tiles() {
+    let Some(device) = device("blocks_have_several_tiles") else { return };
+    for precision in PRECISIONS {
+        check_all(&device, options(precision), vec![flat_layers::many_samples()], true);
     }
 }
 

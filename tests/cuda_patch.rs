@@ -3,6 +3,7 @@
 
 mod gpu;
 mod gpu_ways;
+mod long_factors;
 mod patch_layers;
 mod scaled_samples;
 
@@ -45,8 +46,8 @@ fn both_parts_count() {
     let Some(device) = device("both_parts_count") else { return };
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     for (layer, input) in patch_layers::few_and_many_channels() {
-        let (x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-        w.as_mut_slice().iter_mut().enumerate().for_each(|(index, value)| *value += (index % 7 * 1001) as f32);
+        let (mut x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
+        long_factors::lengthen(&layer, &mut x, &mut w);
         let bias = vec![1.0; layer.out_channels()];
         let exact = expected(&layer, &x, &w, Some(&bias));
         let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];

@@ -10,6 +10,7 @@ mod leads;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod relative_error;
 mod short_lines;
 mod stretches;
 
@@ -26,6 +27,7 @@ use conv_transpose::{
 use converted::Way;
 use cust::stream::{Stream, StreamFlags};
 use gpu::{Exact, computed, devices, expected, whole_numbers};
+use relative_error::relative_error;
 
 /// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them
 /// contain some words.
@@ -453,7 +455,7 @@ fn check_converted<const D: usize>(devices: &[Device], layer: &ConvTranspose<D>,
         let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
         for (most, plan) in plans.iter().flat_map(|(most, plans)| plans.iter().map(move |plan| (most, plan))) {
             let output = computed(device, &stream, plan, &x, &w, &no_bias);
-            let error = converted::error(output.as_slice(), &exact);
+            let error = relative_error(output.as_slice(), &exact);
             assert!(error <= *most, "{error:e}, {}, {layer:?}", plan.describe());
         }
     }

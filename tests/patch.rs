@@ -1,6 +1,7 @@
 //! The patch kernels on the emulator, with each layout that there is.
 #![cfg(feature = "emulator")]
 
+mod long_factors;
 mod patch_layers;
 mod scaled_samples;
 mod ways;
@@ -58,13 +59,10 @@ fn volumes() {
 #[test]
 fn both_parts_count() {
     for (layer, input) in patch_layers::few_and_many_channels() {
-        for inputs_are_long in [false, true] {
-            let (mut x, mut w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-            let long = if inputs_are_long { x.as_mut_slice() } else { w.as_mut_slice() };
-            long.iter_mut().enumerate().for_each(|(index, value)| *value += (index % 7 * 1001) as f32);
-            for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
-                check(&plan, &x, &w, true);
-            }
+        let (mut x, mut w) = (integers(input, 1), integers(layer.weight_shape(), 2));
+        long_factors::lengthen(&layer, &mut x, &mut w);
+        for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
+            check(&plan, &x, &w, true);
         }
     }
 }

@@ -9,6 +9,7 @@ mod leads;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod relative_error;
 mod short_lines;
 mod stretches;
 
@@ -19,6 +20,7 @@ use conv_transpose::{
     cuda::{Algorithm, EmulatedPlan, Options},
     oracle,
 };
+use relative_error::relative_error;
 
 /// Kernels of each kind: those of `sm_70` are for ordinary cores, and the same in both precisions.
 const KINDS: [(&str, Precision); 3] =
@@ -223,16 +225,16 @@ fn joined_rows() {
 fn taps_along_rows_that_lie_apart() {
     let words = "one behind the other";
     for (kernel, stride, dilation, padding, extent) in [
-        ([3, 3], [1, 1], [2, 2], [2, 2], [8, 60]),
-        ([5, 2], [1, 1], [3, 1], [0, 0], [11, 40]),
+        ([3, 3], [1, 1], [2, 2], [2, 2], [6, 60]),
+        ([5, 2], [1, 1], [3, 1], [0, 0], [7, 40]),
         ([2, 3], [1, 1], [4, 3], [1, 0], [9, 26]),
-        ([6, 3], [2, 1], [3, 1], [1, 1], [7, 40]),
+        ([6, 3], [2, 1], [3, 1], [1, 1], [5, 40]),
     ] {
         let layer = ConvTranspose::<2>::builder(18, 10, kernel).stride(stride).dilation(dilation).padding(padding);
         check_all(&layer.groups(2).build().unwrap(), Shape::batched(1, 18, extent), words);
     }
     let layer = ConvTranspose::<3>::builder(9, 20, [3, 2, 3]).dilation([2, 1, 1]).build().unwrap();
-    check_all(&layer, Shape::batched(1, 9, [6, 15, 30]), words);
+    check_all(&layer, Shape::batched(1, 9, [6, 7, 30]), words);
 }
 
 /// What halves of the slots take differs by kernel, stride and padding: one of two taps, two of three, the same, or all
@@ -564,7 +566,7 @@ fn inputs_of_any_magnitude_are_converted() {
         let exact = oracle::forward(plans[0].1.problem(), x.as_slice(), w.as_slice(), None);
         for (way, plan) in &plans {
             let actual = plan.forward(&x, &w, None).unwrap();
-            let error = converted::error(actual.as_slice(), &exact);
+            let error = relative_error(actual.as_slice(), &exact);
             assert!(error <= way.error, "{error:e}, {}, channel 0 times 2^{}", plan.describe(), exponent(0));
         }
     }
@@ -591,7 +593,7 @@ fn results_may_be_as_small_as_numbers_are() {
         let plan = plan_that_converts(&layer, input, way);
         let actual = plan.forward(&x, &w, None).unwrap();
         let exact = oracle::forward(plan.problem(), x.as_slice(), w.as_slice(), None);
-        let error = converted::error(actual.as_slice(), &exact);
+        let error = relative_error(actual.as_slice(), &exact);
         assert!(error <= way.error, "{error:e}, {}", plan.describe());
     }
 }
@@ -630,7 +632,7 @@ fn values_beside_a_large_one_keep_their_bits() {
         let others = actual.as_slice().iter().zip(exact).filter(|(_, exact)| exact.abs() < 64.0);
         let (actual, exact): (Vec<f32>, Vec<f64>) = others.unzip();
         assert!(exact.len() > 1000);
-        let error = converted::error(&actual, &exact);
+        let error = relative_error(&actual, &exact);
         assert!(error <= way.error, "{error:e}, {}", plan.describe());
     }
 }

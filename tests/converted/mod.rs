@@ -3,6 +3,8 @@
 
 use conv_transpose::{ConvTranspose, Precision, Shape, Tensor};
 
+use crate::relative_error::relative_error;
+
 /// A way to make `f16` numbers of the input.
 pub struct Way {
     pub precision: Precision,
@@ -84,7 +86,8 @@ pub fn scale_samples<const D: usize>(tensor: &mut Tensor<f32, D>) {
 /// The largest of the samples' relative L2 errors.
 pub fn error_of_samples(actual: &[f32], expected: &[f64], batch: usize) -> f64 {
     let len = expected.len() / batch;
-    let errors = actual.chunks(len).zip(expected.chunks(len)).map(|(actual, expected)| error(actual, expected));
+    let errors =
+        actual.chunks(len).zip(expected.chunks(len)).map(|(actual, expected)| relative_error(actual, expected));
     errors.fold(0.0, f64::max)
 }
 
@@ -97,10 +100,3 @@ pub const EXPONENTS: [fn(usize) -> i32; 5] = [
     |_| -110,
     |_| 100,
 ];
-
-/// The relative L2 error.
-pub fn error(actual: &[f32], expected: &[f64]) -> f64 {
-    let pairs = || actual.iter().zip(expected);
-    let difference: f64 = pairs().map(|(actual, expected)| (f64::from(*actual) - expected).powi(2)).sum();
-    (difference / pairs().map(|(_, expected)| expected.powi(2)).sum::<f64>()).sqrt()
-}

@@ -45,6 +45,11 @@ pub fn volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
     ]
 }
 
+/// More samples than a GPU has multiprocessors, so that blocks have several tiles.
+pub fn many_samples() -> (ConvTranspose<1>, Shape<1>) {
+    (ConvTranspose::<1>::builder(20, 12, [3]).build().unwrap(), Shape::batched(140, 20, [30]))
+}
+
 /// Layers whose sums move on several times: between the rows of taps of a part, between parts, and between blocks of
 /// channels.
 pub fn with_many_taps() -> Vec<(ConvTranspose<2>, Shape<2>)> {

@@ -26,7 +26,7 @@ struct Partial<const BLOCKS: usize, const SPLIT: bool> {
 }
 
 impl<const BLOCKS: usize, const SPLIT: bool> Partial<BLOCKS, SPLIT> {
-    /// Moves the sums on, if they would be of too many taps with so many more.
+    /// Moves the sums on, if they would be of too many taps with those of a run.
     ///
     /// # Safety
     /// All threads of the team come here together.
@@ -138,7 +138,7 @@ unsafe fn multiply<const BLOCKS: usize, const SPLIT: bool>(
     let stage = dynamic_shared_mem::<u8>().add(t.stages_start + ring_slot * t.stage_bytes);
     // SAFETY: the caller's promise: all that runs name has been staged.
     unsafe {
-        let input = Positions::<EIGHT_BYTES>::at(stage, t.half_bytes);
+        let input = Positions::<EIGHT_BYTES>::at(stage, t.plane_bytes);
         let mut slab = Weights::at(stage.add(t.weight_start + Team::this(t).weights_start())).slab(0);
         for number in part.first_run..part.first_run + part.runs {
             let [place, taps, ..] = table().add(t.first_run_row + number).load();
@@ -150,7 +150,7 @@ unsafe fn multiply<const BLOCKS: usize, const SPLIT: bool>(
                 accumulators.begin_batch();
                 accumulators.add_product_of_weights::<0, EIGHT_BYTES>(slab, positions, filled);
                 if SPLIT {
-                    let (small_slab, small) = (slab.add(t.slab_bytes / 32), positions.add(t.half_bytes / 8));
+                    let (small_slab, small) = (slab.add(t.slab_bytes / 32), positions.add(t.plane_bytes / 8));
                     accumulators.add_product_of_weights::<0, EIGHT_BYTES>(slab, small, true);
                     accumulators.add_product_of_weights::<0, EIGHT_BYTES>(small_slab, positions, true);
                 }

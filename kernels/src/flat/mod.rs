@@ -58,9 +58,9 @@ pub const CHANNELS: u32 = 16;
 /// Output channels that a team has, or residues of fewer: rows of a product.
 pub const TEAM_CHANNELS: u32 = 64;
 
-/// Taps of [`CHANNELS`] channels after which sums move on in single precision, as soon as a run has ended: tensor cores
-/// cut off what a sum has below its last bit, with each product. (A run of more has no room in shared memory.)
-const MOST_TAPS_OF_SUMS: u32 = 16;
+/// The most taps, of [`CHANNELS`] channels each, that tensor cores add up in single precision before sums move on: they
+/// cut off what a sum has below its last bit, with each product. A run has no more.
+pub const MOST_TAPS_OF_SUMS: u32 = 16;
 
 /// Words of a line, at most: of a channel that a warp stages.
 const LINE: u32 = 128;

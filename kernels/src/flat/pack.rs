@@ -34,7 +34,7 @@ const UNDER_WAY: usize = 2;
 #[kernel]
 pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
-    unsafe { begin::<false>(&packing, input, packed) }
+    unsafe { pack_first::<false>(&packing, input, packed) }
 }
 
 /// Notes the exponents of the samples, and packs those again for which another one is right.
@@ -45,7 +45,7 @@ pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u3
 #[kernel]
 pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
-    unsafe { end::<false>(&packing, input, packed) }
+    unsafe { pack_again::<false>(&packing, input, packed) }
 }
 
 /// As [`pack_flat`](fn@pack_flat), with values that are split.
@@ -55,7 +55,7 @@ pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut 
 #[kernel]
 pub unsafe fn pack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
-    unsafe { begin::<true>(&packing, input, packed) }
+    unsafe { pack_first::<true>(&packing, input, packed) }
 }
 
 /// As [`repack_flat`](fn@repack_flat), with values that are split.
@@ -65,7 +65,7 @@ pub unsafe fn pack_flat_split(packing: FlatPacking, input: *const f32, packed: *
 #[kernel]
 pub unsafe fn repack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
     // SAFETY: the caller's promise.
-    unsafe { end::<true>(&packing, input, packed) }
+    unsafe { pack_again::<true>(&packing, input, packed) }
 }
 
 /// The first grid.
@@ -73,7 +73,7 @@ pub unsafe fn repack_flat_split(packing: FlatPacking, input: *const f32, packed:
 /// # Safety
 /// As [`pack_flat`](fn@pack_flat), or `pack_flat_split` if values are `SPLIT`.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn begin<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
+unsafe fn pack_first<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
     let share = Share::of_block(p.batch, p.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
@@ -87,7 +87,7 @@ unsafe fn begin<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *
 /// # Safety
 /// As [`repack_flat`](fn@repack_flat), or `repack_flat_split` if values are `SPLIT`.
 #[cfg_attr(gpu, inline(always))]
-unsafe fn end<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
+unsafe fn pack_again<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
     let share = Share::of_block(p.batch, p.blocks);
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
@@ -100,7 +100,7 @@ unsafe fn end<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mu
 /// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
 ///
 /// # Safety
-/// As [`begin`].
+/// As [`pack_first`].
 #[cfg_attr(gpu, inline(always))]
 unsafe fn pack<const SPLIT: bool>(
     p: &FlatPacking,
@@ -143,7 +143,7 @@ unsafe fn pack<const SPLIT: bool>(
 /// further on.
 ///
 /// # Safety
-/// As [`begin`], for a position of this thread.
+/// As [`pack_first`], for a position of this thread.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values: [f32; CHANNELS]) {
     let words = |values: [f32; CHANNELS]| [0, 2, 4, 6].map(|pair| half::pack([values[pair], values[pair + 1]]));
@@ -151,9 +151,9 @@ unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values
     unsafe {
         if SPLIT {
             let parts = values.map(split::<0>);
-            let small = 2 * p.outer_residues.value() as usize * p.planes.value() as usize;
+            let distance = 2 * p.outer_residues.value() as usize * p.planes.value() as usize;
             mem::store(place, words(parts.map(|(large, _)| large)));
-            mem::store(place.wrapping_add(small), words(parts.map(|(_, small)| small)));
+            mem::store(place.wrapping_add(distance), words(parts.map(|(_, small)| small)));
         } else {
             mem::store(place, words(values));
         }
@@ -164,7 +164,7 @@ unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values
 /// no input.
 ///
 /// # Safety
-/// As [`begin`], of a sample that begins there.
+/// As [`pack_first`], of a sample that begins there.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn load<const SPLIT: bool>(
     p: &FlatPacking,

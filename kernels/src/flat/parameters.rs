@@ -65,7 +65,7 @@ pub struct Flat {
     /// Stages that are kept in shared memory.
     pub ring: u32,
     /// Bytes of a plane of a staged input: of eight channels.
-    pub half_bytes: u32,
+    pub plane_bytes: u32,
     /// Bytes of a stage.
     pub stage_bytes: u32,
     /// Where the weights begin in it.

@@ -14,8 +14,8 @@ use crate::{
     tile::{Ring, WEIGHT_HEADER},
 };
 
-/// Bytes of eight channels of a position.
-const HALF_BYTES: u32 = CHANNELS / 2 * 2;
+/// Bytes of a position in a plane: of eight channels.
+const POSITION_BYTES: u32 = CHANNELS / 2 * 2;
 
 /// Stages all jobs of the block.
 ///
@@ -34,7 +34,7 @@ pub(super) unsafe fn produce<const SPLIT: bool>(t: &Flat, operands: &Operands) {
                     ring.await_empty();
                     let stage = dynamic_shared_mem::<u8>().add(t.stages_start + ring.slot() * t.stage_bytes);
                     let weights = part.slabs * t.slab_bytes;
-                    let stretch = t.stretch.value() as u32 * HALF_BYTES;
+                    let stretch = t.stretch.value() as u32 * POSITION_BYTES;
                     if warp::lane_id() == 0 {
                         ring.full().arrive_expect(weights + part.stretches * planes(SPLIT) * stretch);
                         let source = weights_of(t, operands, &job, block, part.first_slab);
@@ -81,7 +81,7 @@ unsafe fn stage_input<const SPLIT: bool>(
     stage: SharedPtr<u8>,
     full: Mbarrier,
 ) {
-    let bytes = t.stretch.value() as u32 * HALF_BYTES;
+    let bytes = t.stretch.value() as u32 * POSITION_BYTES;
     let packed = operands.input.wrapping_add(t.input_header as usize).cast::<u8>();
     let mut number = warp::lane_id();
     while number < planes(SPLIT) * part.stretches {
@@ -92,10 +92,11 @@ unsafe fn stage_input<const SPLIT: bool>(
             let Stretch { shift, residue, .. } = bytemuck::cast(table().add(row).load());
             let channels = (job.sample * t.groups.value() as u32 + job.group) * t.channel_blocks + block;
             let [z, y, x] = t.residues;
-            let planes_before = (channels * planes(SPLIT) + plane) * z * y * x + residue;
-            let position = planes_before as usize * t.plane as usize + (job.first + shift) as usize;
-            let source = packed.wrapping_add(position * HALF_BYTES as usize);
-            copy_bulk(stage.add(plane * t.half_bytes + stretch * bytes), source, bytes, full);
+            let plane_of_channels = channels as usize * planes(SPLIT) as usize + plane as usize;
+            let plane_of_residue = plane_of_channels * (z * y * x) as usize + residue as usize;
+            let position = plane_of_residue * t.plane as usize + (job.first + shift) as usize;
+            let source = packed.wrapping_add(position * POSITION_BYTES as usize);
+            copy_bulk(stage.add(plane * t.plane_bytes + stretch * bytes), source, bytes, full);
         }
         number += 32;
     }

@@ -620,7 +620,6 @@ tile_kernels! {
         tile_128x1_f16: 128, 1, false, false;
         tile_128x2_f16: 128, 2, false, false;
         tile_128x2_f16_raw: 128, 2, false, true;
-        tile_24x4_f32_f16_raw: 24, 4, true, true;
         tile_32x3_f32_f16: 32, 3, true, false;
         tile_32x3_f32_f16_raw: 32, 3, true, true;
         tile_48x2_f32_f16: 48, 2, true, false;

@@ -1,5 +1,7 @@
-//! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers on an H200, from
-//! 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`).
+//! What a layout costs: a model, linear in what there is to do. Its constants were fitted to 53 layers in TF32 on an
+//! H200, from 13 us to 2.7 ms, of which it is wrong by 4 % on average (`benchmarks/2026-11-27-gpu-flat.md`). Of 168 in
+//! single precision it is wrong by 6 %, though it does not count what it takes that sums move on
+//! (`benchmarks/2026-11-29-gpu-flat-f32.md`).
 
 use conv_transpose_kernels::{flat::Part, tile::TEAMS};
 

@@ -7,11 +7,11 @@ use conv_transpose_kernels::{
     tile::{MOST_RING_SLOTS, TEAMS},
 };
 
-use super::{Task, is_split, parts::Parts, positions::Positions};
+use super::{Task, parts::Parts, positions::Positions};
 use crate::Problem;
 
-/// Bytes of half of them at a position in a plane, as `f16`.
-const HALF_BYTES: u32 = CHANNELS / 2 * 2;
+/// Bytes of a position in a plane: of eight channels.
+const PLANE_POSITION_BYTES: u32 = CHANNELS / 2 * 2;
 
 /// The fewest stages that are kept: one that is multiplied, one that is left, and one that is on its way.
 const LEAST_RING: u32 = 3;
@@ -49,7 +49,7 @@ impl Cut {
     /// All cuts that are worth a thought.
     pub(super) fn all(task: &Task) -> Vec<Self> {
         let mut cuts = Vec::new();
-        let variants = flat::VARIANTS.iter().filter(|variant| variant.split == is_split(task.precision));
+        let variants = flat::VARIANTS.iter().filter(|variant| variant.split == task.precision.splits_factors());
         let joined = [1, 2, 4, 8].into_iter().flat_map(|joined| [(0, joined), (1, joined)]);
         let joined: Vec<_> = joined.flat_map(|(axis, joined)| [(axis, joined, 1), (axis, joined, 2)]).collect();
         let divided = [Divided::Positions, Divided::Residues, Divided::Channels];
@@ -132,8 +132,12 @@ impl Cut {
         self.variant.positions * self.shares(Divided::Positions)
     }
 
-    /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read.
+    /// Whether shared memory of that size has room for stages that have the taps of a row, and what they read; and
+    /// whether a sum may be of so many.
     pub(super) fn has_room(&self, row_taps: usize, reach: u32, available: u32) -> bool {
+        if self.variant.split && row_taps > flat::MOST_TAPS_OF_SUMS as usize {
+            return false;
+        }
         let positions = u64::from(self.tile_positions()) + u64::from(reach);
         has_room(
             u64::from(self.position_bytes()) * positions + row_taps as u64 * u64::from(self.slab_bytes()),
@@ -240,7 +244,7 @@ impl fmt::Display for Layout {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     pub(super) ring: u32,
-    pub(super) half_bytes: u32,
+    pub(super) plane_bytes: u32,
     pub(super) stage_bytes: u32,
     pub(super) weight_start: u32,
     pub(super) stages_start: u32,
@@ -251,7 +255,7 @@ impl Shared {
     fn new(cut: &Cut, parts: &Parts, available: u32) -> Option<Self> {
         let align = |bytes: u64| bytes.next_multiple_of(ALIGN.into());
         let positions = u64::from(parts.most_stretches()) * u64::from(parts.stretch);
-        let half_bytes = positions * u64::from(HALF_BYTES);
+        let plane_bytes = positions * u64::from(PLANE_POSITION_BYTES);
         let weight_start = align(positions * u64::from(cut.position_bytes()));
         let stage_bytes = weight_start + u64::from(parts.most_slabs() * cut.slab_bytes());
         let stages_start = flat::fixed_bytes(parts.table_rows());
@@ -260,9 +264,10 @@ impl Shared {
             return None;
         }
         // No larger than shared memory, that is.
-        let [half_bytes, weight_start, stage_bytes] = [half_bytes, weight_start, stage_bytes].map(|bytes| bytes as u32);
+        let sizes = [plane_bytes, weight_start, stage_bytes];
+        let [plane_bytes, weight_start, stage_bytes] = sizes.map(|bytes| bytes as u32);
         let ring = (left / stage_bytes).min(MOST_RING_SLOTS);
         let total = stages_start + ring * stage_bytes;
-        Some(Self { ring, half_bytes, stage_bytes, weight_start, stages_start, total })
+        Some(Self { ring, plane_bytes, stage_bytes, weight_start, stages_start, total })
     }
 }

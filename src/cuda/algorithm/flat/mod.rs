@@ -47,23 +47,13 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// The most cuts that are measured besides the cheapest one.
 const MOST_OTHERS: usize = 7;
 
-/// Whether factors are split in a precision.
-fn is_split(precision: Precision) -> bool {
-    precision == Precision::F32
-}
-
-/// The kernel that packs the weight.
-fn pack_kernel(split: bool) -> &'static str {
-    if split { "pack_split_f16" } else { "pack_f16" }
-}
-
 fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     if !target.large_tiles {
         return Vec::new();
     }
-    let split = is_split(precision);
+    let split = precision.splits_factors();
     let variants = flat::VARIANTS.iter().filter(|variant| variant.split == split).map(|variant| variant.kernel);
-    variants.chain([tile::WEIGH, pack_kernel(split)]).chain(packed::packers(split)).collect()
+    variants.chain([tile::WEIGH, tile::pack_f16(split)]).chain(packed::packers(split)).collect()
 }
 
 /// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
@@ -86,7 +76,7 @@ fn takes_little_memory(task: &Task) -> bool {
     let problem = &task.problem;
     let channels = problem.groups() * problem.in_channels_per_group().next_multiple_of(CHANNELS as usize);
     let Some(positions) = Positions::new(problem.axes(), [1; 3]) else { return false };
-    let bytes = f64::from(2 * flat::parts_of_factor(is_split(task.precision)));
+    let bytes = f64::from(2 * flat::parts_of_factor(task.precision.splits_factors()));
     let packed = bytes * problem.batch() as f64 * channels as f64 * f64::from(positions.read);
     let [input, output] = [problem.input_shape(), problem.output_shape()].map(|shape| 4.0 * shape.len() as f64);
     packed <= 2.0 * (input + output)
@@ -162,7 +152,7 @@ fn recipe_for(task: &Task, (cycles, layout): &Candidate) -> Recipe {
         tables: vec![Table::new(&layout.parts.rows()), Table::new(&layout.parts.slabs)],
         packed_len: WEIGHT_HEADER as usize + flat::parts_of_factor(split) as usize * packing.words as usize,
         input_len: input.len(),
-        pack: vec![tile::weigh(&task.problem), Launch::per_element(pack_kernel(split), packing.words.into(), pack)],
+        pack: vec![tile::weigh(&task.problem), Launch::per_element(tile::pack_f16(split), packing.words.into(), pack)],
         description: layout.to_string(),
         cycles: Some(*cycles),
         launches: input.pack(&task.problem, layout).into_iter().chain([compute(task, layout, &input)]).collect(),
@@ -239,7 +229,7 @@ fn parameters(task: &Task, layout: &Layout, packed: &Packed) -> Flat {
         slab_bytes: layout.cut.slab_bytes(),
         tap_step: layout.parts.tap_step,
         ring: shared.ring,
-        half_bytes: shared.half_bytes,
+        plane_bytes: shared.plane_bytes,
         stage_bytes: shared.stage_bytes,
         weight_start: shared.weight_start,
         stages_start: shared.stages_start,

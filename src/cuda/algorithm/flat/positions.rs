@@ -53,12 +53,12 @@ impl Positions {
         let slice = pitch(y).div_ceil(residues[1] as usize);
         let before = (outputs(z, residues[0]) - 1).checked_mul(slice)?.checked_add(outputs(y, residues[1]) - 1)?;
         let count = before.checked_mul(row)?.checked_add(outputs(x, residues[2]))?;
-        // What the first tap reads behind the last one is counted, too, and what a row of taps reaches.
-        let read =
-            shift(z, 0).checked_mul(slice)?.checked_add(shift(y, 0))?.checked_mul(row)?.checked_add(shift(x, 0))?;
-        let all = count.checked_add(read)?.checked_add(reach(x))?;
-        let [row, slice, count, read] = [row, slice, count, all].map(|number| number as u32);
-        (all <= MOST).then_some(Self { row, slice, count, read })
+        // The first tap reads furthest behind the last one.
+        let behind = shift(z, 0).checked_mul(slice)?.checked_add(shift(y, 0))?.checked_mul(row)?;
+        let read = count.checked_add(behind)?.checked_add(shift(x, 0))?;
+        let are_countable = read <= MOST && slice.checked_mul(row)? <= MOST;
+        let [row, slice, count, read] = [row, slice, count, read].map(|number| number as u32);
+        are_countable.then_some(Self { row, slice, count, read })
     }
 
     /// From one position to the next along an outer axis.
@@ -78,6 +78,15 @@ mod tests {
         let (rows, within) = (coordinate / pitch(axis), coordinate % pitch(axis));
         let input = within.checked_sub(begin(axis)).filter(|&input| input < axis.input)?;
         Some((row + rows, input))
+    }
+
+    /// From one slice to the next is a number of 32 bits for the kernels, whatever of them is read.
+    #[test]
+    fn slices_are_not_too_far_apart() {
+        let axis = |input, output, kernel, dilation| Axis { input, output, kernel, stride: 1, dilation, pad_begin: 0 };
+        let of_rows = |rows| [axis(1, 1, 1, 1), axis(rows, 2, 2, 1), axis(100, 1300, 2, 1200)];
+        assert!(Positions::new(&of_rows(3_500_000), [1; 3]).is_none());
+        assert!(Positions::new(&of_rows(350_000), [1; 3]).is_some());
     }
 
     proptest! {

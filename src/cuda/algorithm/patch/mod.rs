@@ -37,14 +37,6 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     others,
 };
 
-/// The kernel that packs the weight.
-fn pack_kernel(precision: Precision) -> &'static str {
-    match precision {
-        Precision::F32 => "pack_split_f16",
-        Precision::Tf32 => "pack_f16",
-    }
-}
-
 /// Input channels of a slab of the packed weight.
 const SLAB_CHANNELS: u32 = 2 * CHANNELS;
 
@@ -52,12 +44,15 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     if !target.large_tiles {
         return Vec::new();
     }
-    variants(precision).map(|variant| variant.kernel).chain([tile::WEIGH, pack_kernel(precision)]).collect()
+    variants(precision)
+        .map(|variant| variant.kernel)
+        .chain([tile::WEIGH, tile::pack_f16(precision.splits_factors())])
+        .collect()
 }
 
 /// The kernels for a precision.
 fn variants(precision: Precision) -> impl Iterator<Item = &'static Variant> {
-    patch::VARIANTS.iter().filter(move |variant| variant.split == (precision == Precision::F32))
+    patch::VARIANTS.iter().filter(move |variant| variant.split == precision.splits_factors())
 }
 
 fn can_implement(task: &Task) -> Result<(), Unsupported> {
@@ -127,7 +122,7 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
         packed_len: WEIGHT_HEADER as usize + (layout.tile.parts() * packing.words) as usize,
         pack: vec![
             tile::weigh(&task.problem),
-            Launch::per_element(pack_kernel(task.precision), packing.words.into(), pack),
+            Launch::per_element(tile::pack_f16(task.precision.splits_factors()), packing.words.into(), pack),
         ],
         description: layout.to_string(),
         cycles: Some(*cycles),

@@ -112,7 +112,7 @@ pub(super) fn several(task: &Task, candidates: &[Candidate], most: usize) -> Vec
 /// The kernels that a device has for a precision. On ordinary cores there is one for both: products are as exact as
 /// `f32`.
 pub(super) fn variants(precision: Precision, target: &Target) -> impl Iterator<Item = &'static Variant> {
-    let split = precision == Precision::F32;
+    let split = precision.splits_factors();
     tile::VARIANTS.iter().filter(move |variant| {
         if target.tensor_cores {
             !variant.ordinary && variant.split == split && (target.large_tiles || !variant.large)

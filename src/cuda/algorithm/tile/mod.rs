@@ -94,13 +94,17 @@ fn others(task: &Task) -> Vec<Recipe> {
 /// The kernel that finds the largest values of a weight that is packed as `f16`.
 pub(super) const WEIGH: &str = "weigh";
 
+/// The kernel that packs a weight as `f16`, or as sums of two such numbers.
+pub(super) const fn pack_f16(split: bool) -> &'static str {
+    if split { "pack_split_f16" } else { "pack_f16" }
+}
+
 /// The kernel that packs the weight for another one: as it is, split in two, as `f16`, both, or rounded.
 fn pack_kernel(variant: &Variant) -> &'static str {
-    match variant {
+    match *variant {
         Variant { ordinary: true, .. } => "pack",
-        Variant { split: true, f16: true, .. } => "pack_split_f16",
+        Variant { f16: true, split, .. } => pack_f16(split),
         Variant { split: true, .. } => "pack_split",
-        Variant { f16: true, .. } => "pack_f16",
         _ => "pack_tf32",
     }
 }

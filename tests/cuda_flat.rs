@@ -14,8 +14,8 @@ use conv_transpose::{
     oracle,
 };
 use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, device_of_capability_9 as device, expected, whole_numbers};
-use gpu_ways::check_all;
+use gpu::{computed, device_of_capability_9 as device};
+use gpu_ways::{Factors, check_all};
 use relative_error::relative_error;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
@@ -28,7 +28,7 @@ fn options(precision: Precision) -> Options {
 fn signals() {
     let Some(device) = device("signals") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), flat_layers::signals(), false);
+        check_all(&device, options(precision), flat_layers::signals(), Factors::Small);
     }
 }
 
@@ -36,8 +36,8 @@ fn signals() {
 fn pictures() {
     let Some(device) = device("pictures") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), flat_layers::pictures(), false);
-        check_all(&device, options(precision), flat_layers::with_many_taps(), false);
+        check_all(&device, options(precision), flat_layers::pictures(), Factors::Small);
+        check_all(&device, options(precision), flat_layers::with_many_taps(), Factors::Small);
     }
 }
 
@@ -46,19 +46,7 @@ fn pictures() {
 #[test]
 fn both_parts_count() {
     let Some(device) = device("both_parts_count") else { return };
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    for (layer, input) in flat_layers::with_many_taps() {
-        let (mut x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-        long_factors::lengthen(&layer, &mut x, &mut w);
-        let bias = vec![1.0; layer.out_channels()];
-        let exact = expected(&layer, &x, &w, Some(&bias));
-        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-        let bias = device.upload_slice(&bias).unwrap();
-        for plan in Plan::ways(&device, &layer, input, options(Precision::F32)).unwrap() {
-            let output = computed(&device, &stream, &plan, &x, &w, &bias);
-            assert!(output.as_slice() == exact, "{}, {input}", plan.describe());
-        }
-    }
+    check_all(&device, options(Precision::F32), flat_layers::with_many_taps(), Factors::Long);
 }
 
 /// Tensor cores cut off what a sum has below its last bit. Of so many products that would be twenty times as much as is
@@ -92,7 +80,7 @@ fn sums_of_many_products_are_as_exact_as_promised() {
 fn blocks_have_several_tiles() {
     let Some(device) = device("blocks_have_several_tiles") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), vec![flat_layers::many_samples()], true);
+        check_all(&device, options(precision), vec![flat_layers::many_samples()], Factors::Scaled);
     }
 }
 
@@ -105,7 +93,7 @@ fn large_pictures() {
         (layer, Shape::batched(3, channels, extent))
     };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), vec![large(24, [211, 197]), large(40, [256, 256])], false);
+        check_all(&device, options(precision), vec![large(24, [211, 197]), large(40, [256, 256])], Factors::Small);
     }
 }
 
@@ -113,7 +101,7 @@ fn large_pictures() {
 fn volumes() {
     let Some(device) = device("volumes") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), flat_layers::volumes(), false);
+        check_all(&device, options(precision), flat_layers::volumes(), Factors::Small);
     }
 }
 
@@ -121,6 +109,6 @@ fn volumes() {
 fn each_sample_has_a_scale_of_its_own() {
     let Some(device) = device("each_sample_has_a_scale_of_its_own") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), flat_layers::volumes(), true);
+        check_all(&device, options(precision), flat_layers::volumes(), Factors::Scaled);
     }
 }

@@ -9,11 +9,10 @@ mod scaled_samples;
 
 use conv_transpose::{
     ConvTranspose, Precision, Shape,
-    cuda::{Algorithm, Options, Plan},
+    cuda::{Algorithm, Options},
 };
-use cust::stream::{Stream, StreamFlags};
-use gpu::{computed, device_of_capability_9 as device, expected, whole_numbers};
-use gpu_ways::check_all;
+use gpu::device_of_capability_9 as device;
+use gpu_ways::{Factors, check_all};
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
 
@@ -25,7 +24,7 @@ fn options(precision: Precision) -> Options {
 fn signals() {
     let Some(device) = device("signals") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), patch_layers::signals(), false);
+        check_all(&device, options(precision), patch_layers::signals(), Factors::Small);
     }
 }
 
@@ -33,9 +32,9 @@ fn signals() {
 fn pictures() {
     let Some(device) = device("pictures") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), patch_layers::pictures(), false);
-        check_all(&device, options(precision), patch_layers::pictures_with_gaps(), false);
-        check_all(&device, options(precision), patch_layers::few_and_many_channels(), false);
+        check_all(&device, options(precision), patch_layers::pictures(), Factors::Small);
+        check_all(&device, options(precision), patch_layers::pictures_with_gaps(), Factors::Small);
+        check_all(&device, options(precision), patch_layers::few_and_many_channels(), Factors::Small);
     }
 }
 
@@ -44,19 +43,7 @@ fn pictures() {
 #[test]
 fn both_parts_count() {
     let Some(device) = device("both_parts_count") else { return };
-    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
-    for (layer, input) in patch_layers::few_and_many_channels() {
-        let (mut x, mut w) = (whole_numbers(input, 1), whole_numbers(layer.weight_shape(), 2));
-        long_factors::lengthen(&layer, &mut x, &mut w);
-        let bias = vec![1.0; layer.out_channels()];
-        let exact = expected(&layer, &x, &w, Some(&bias));
-        let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
-        let bias = device.upload_slice(&bias).unwrap();
-        for plan in Plan::ways(&device, &layer, input, options(Precision::F32)).unwrap() {
-            let output = computed(&device, &stream, &plan, &x, &w, &bias);
-            assert!(output.as_slice() == exact, "{}, {input}", plan.describe());
-        }
-    }
+    check_all(&device, options(Precision::F32), patch_layers::few_and_many_channels(), Factors::Long);
 }
 
 /// More jobs than multiprocessors, so that teams store in turn, blocks keep their weights, and what is next is brought
@@ -70,7 +57,7 @@ fn large_pictures() {
     };
     for precision in PRECISIONS {
         let layers = vec![large(128, 64, [96, 128]), large(72, 70, [102, 98]), large(600, 40, [64, 64])];
-        check_all(&device, options(precision), layers, false);
+        check_all(&device, options(precision), layers, Factors::Small);
     }
 }
 
@@ -78,7 +65,7 @@ fn large_pictures() {
 fn volumes() {
     let Some(device) = device("volumes") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), patch_layers::volumes(), false);
+        check_all(&device, options(precision), patch_layers::volumes(), Factors::Small);
     }
 }
 
@@ -86,7 +73,7 @@ fn volumes() {
 fn tiles_have_a_scale_of_their_own() {
     let Some(device) = device("tiles_have_a_scale_of_their_own") else { return };
     for precision in PRECISIONS {
-        check_all(&device, options(precision), patch_layers::tiles_of_samples(), true);
+        check_all(&device, options(precision), patch_layers::tiles_of_samples(), Factors::Scaled);
     }
 }
 
@@ -94,5 +81,5 @@ fn tiles_have_a_scale_of_their_own() {
 #[test]
 fn samples_have_tiles_of_their_own() {
     let Some(device) = device("samples_have_tiles_of_their_own") else { return };
-    check_all(&device, options(Precision::F32), vec![patch_layers::pictures().swap_remove(0)], true);
+    check_all(&device, options(Precision::F32), vec![patch_layers::pictures().swap_remove(0)], Factors::Scaled);
 }

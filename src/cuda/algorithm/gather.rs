@@ -77,18 +77,22 @@ fn cycles(task: &Task, taps: impl Fn(&Axis) -> [f64; 2]) -> f64 {
 }
 
 /// With all that an element needs under way at once: what it takes until it is there, and what all of them keep a
-/// multiprocessor busy for. The constants were fitted to 344 layers of up to 20 us on an H200, of which the model is
-/// wrong by 6 % (`benchmarks/2026-11-29-gpu-few-products.md`).
+/// multiprocessor busy for. The constants were fitted to 387 layers of up to 20 us on an H200, of which the model is
+/// wrong by 6 % (`benchmarks/2026-11-29-gpu-flat-f32.md`). How many weights there are makes no difference.
 fn cycles_of_few(task: &Task, products: u32) -> f64 {
-    const LAUNCH: f64 = 8050.0;
-    const PRODUCT_LATENCY: f64 = 14.5;
-    /// For each element that is written, each of its products, and each element that is read.
-    const OUTPUT: f64 = 0.75;
-    const PRODUCT: f64 = 0.0594;
-    const READ: f64 = 1.95;
+    const LAUNCH: f64 = 8035.0;
+    const PRODUCT_LATENCY: f64 = 16.3;
+    /// For each element that is written, each of its products, and each element of the input.
+    const OUTPUT: f64 = 0.76;
+    const PRODUCT: f64 = 0.0571;
+    const INPUT: f64 = 1.85;
+    /// For each product besides, whose weight is for one lane, because its neighbours have other output channels.
+    const OWN_WEIGHT: f64 = 0.0453;
 
-    let Elements { inputs, weights, outputs } = Elements::of(task);
-    let busy = outputs * (OUTPUT + f64::from(products) * PRODUCT) + (inputs + weights) * READ;
+    let Elements { inputs, outputs, .. } = Elements::of(task);
+    let positions: usize = task.problem.axes().iter().map(|axis| axis.output).product();
+    let product = PRODUCT + OWN_WEIGHT * (32.0 / positions as f64).min(1.0);
+    let busy = outputs * (OUTPUT + f64::from(products) * product) + inputs * INPUT;
     LAUNCH + f64::from(products) * PRODUCT_LATENCY + busy / f64::from(task.target.multiprocessors)
 }
 

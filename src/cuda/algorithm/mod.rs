@@ -364,6 +364,10 @@ mod tests {
         assert_eq!(chosen_on(target, picture, 4, [65, 34]), Algorithm::Gather);
         let of_some_channels = ConvTranspose1d::builder(4, 181, [4]);
         assert_eq!(chosen_on(target, of_some_channels, 12, [76]), Algorithm::Gather);
+        // The first layer of a GAN: of one sample 5.8 us, of 32 16.9; `tile` 10.6 and 11.9.
+        let first = || ConvTranspose2d::builder(100, 512, [4; 2]);
+        assert_eq!(chosen_on(target, first(), 1, [1; 2]), Algorithm::Gather);
+        assert_eq!(chosen_on(target, first(), 32, [1; 2]), Algorithm::Tile);
     }
 
     /// With one tap there is nothing to sum up, and with many channels tiles waste nothing; nor is memory taken for as

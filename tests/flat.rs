@@ -47,8 +47,8 @@ fn pictures() {
 
 #[test]
 fn volumes() {
-    for precision in PRECISIONS {
-        let descriptions = check_all(options(precision), flat_layers::volumes());
+    for (precision, count) in PRECISIONS.into_iter().zip([1, 3]) {
+        let descriptions = check_all(options(precision), flat_layers::volumes().drain(..count).collect());
         assert!(descriptions.contains("along axis 0") && descriptions.contains("along axis 1"));
     }
 }

@@ -45,6 +45,7 @@ fn pictures() {
     }
 }
 
+/// In single precision one of them, which is enough to have residues along either axis.
 #[test]
 fn volumes() {
     for (precision, count) in PRECISIONS.into_iter().zip([1, 3]) {

@@ -5,17 +5,19 @@ mod flat_layers;
 mod gpu;
 mod gpu_ways;
 mod long_factors;
+mod random_tensors;
 mod relative_error;
 mod scaled_samples;
 
 use conv_transpose::{
-    ConvTranspose, Precision, Shape, Tensor,
+    ConvTranspose, Precision, Shape,
     cuda::{Algorithm, Options, Plan},
     oracle,
 };
 use cust::stream::{Stream, StreamFlags};
 use gpu::{computed, device_of_capability_9 as device};
 use gpu_ways::{Factors, check_all};
+use random_tensors::random_tensors;
 use relative_error::relative_error;
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
@@ -57,13 +59,8 @@ fn sums_of_many_products_are_as_exact_as_promised() {
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     let layer = ConvTranspose::<2>::builder(512, 24, [5, 5]).build().unwrap();
     let input = Shape::batched(1, 512, [20, 30]);
-    let mut rng = fastrand::Rng::with_seed(5);
-    let mut reals = |shape: Shape<2>| {
-        let mut tensor = Tensor::filled(shape, 0.0f32).unwrap();
-        tensor.as_mut_slice().fill_with(|| rng.f32() - 0.5);
-        tensor
-    };
-    let (x, w) = (reals(input), reals(layer.weight_shape()));
+    let mut random = random_tensors(5);
+    let (x, w) = (random(input), random(layer.weight_shape()));
     let exact = oracle::forward(&layer.problem(input).unwrap(), x.as_slice(), w.as_slice(), None);
     let [x, w] = [device.upload(&x).unwrap(), device.upload(&w).unwrap()];
     let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();

@@ -10,7 +10,7 @@ use conv_transpose::{
     ConvTranspose, Error, Precision, Shape,
     cuda::{Algorithm, CudaError, EmulatedPlan, Options, Unsupported},
 };
-use ways::{check, check_all, integers};
+use ways::{check, check_all, check_ways, integers};
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
 
@@ -61,9 +61,7 @@ fn both_parts_count() {
     for (layer, input) in flat_layers::with_many_taps() {
         let (mut x, mut w) = (integers(input, 1), integers(layer.weight_shape(), 2));
         long_factors::lengthen(&layer, &mut x, &mut w);
-        for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
-            check(&plan, &x, &w, true);
-        }
+        check_ways(&layer, options(Precision::F32), &x, &w, true);
     }
 }
 

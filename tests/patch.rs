@@ -10,7 +10,7 @@ use conv_transpose::{
     ConvTranspose, ConvTransposeBuilder, Error, Precision, Shape,
     cuda::{Algorithm, CudaError, EmulatedPlan, Options, Unsupported},
 };
-use ways::{check, check_all, integers};
+use ways::{check, check_all, check_ways, integers};
 
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Tf32];
 
@@ -61,9 +61,7 @@ fn both_parts_count() {
     for (layer, input) in patch_layers::few_and_many_channels() {
         let (mut x, mut w) = (integers(input, 1), integers(layer.weight_shape(), 2));
         long_factors::lengthen(&layer, &mut x, &mut w);
-        for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
-            check(&plan, &x, &w, true);
-        }
+        check_ways(&layer, options(Precision::F32), &x, &w, true);
     }
 }
 
@@ -97,9 +95,7 @@ fn samples_have_tiles_of_their_own() {
     let (layer, input) = patch_layers::pictures().swap_remove(0);
     let (mut x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
     scaled_samples::scale_samples(&mut x);
-    for plan in EmulatedPlan::ways(&layer, input, options(Precision::F32)).unwrap() {
-        check(&plan, &x, &w, false);
-    }
+    check_ways(&layer, options(Precision::F32), &x, &w, false);
 }
 
 /// What is not finite decides no power of two, and reaches nothing but its own patch. In single precision what is left

@@ -9,6 +9,7 @@ mod leads;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod random_tensors;
 mod relative_error;
 mod short_lines;
 mod stretches;
@@ -20,6 +21,7 @@ use conv_transpose::{
     cuda::{Algorithm, EmulatedPlan, Options},
     oracle,
 };
+use random_tensors::random_tensors;
 use relative_error::relative_error;
 
 /// Kernels of each kind: those of `sm_70` are for ordinary cores, and the same in both precisions.
@@ -556,7 +558,7 @@ fn teams_store_in_turn() {
 fn inputs_of_any_magnitude_are_converted() {
     let (layer, input) = converted::pictures().swap_remove(2);
     let input = Shape { batch: Some(1), ..input };
-    let mut random = random_tensors();
+    let mut random = random_tensors(3);
     let plans = converted::WAYS.each_ref().map(|way| (way, plan_that_converts(&layer, input, way)));
     // A GPU runs all of them.
     for exponent in converted::EXPONENTS.into_iter().step_by(2) {
@@ -572,20 +574,11 @@ fn inputs_of_any_magnitude_are_converted() {
     }
 }
 
-/// Tensors of numbers between -1/2 and 1/2.
-fn random_tensors() -> impl FnMut(Shape<2>) -> Tensor<f32, 2> {
-    let mut rng = fastrand::Rng::with_seed(3);
-    move |shape| {
-        let len = shape.checked_len().unwrap();
-        Tensor::from_vec(shape, (0..len).map(|_| rng.f32() - 0.5).collect()).unwrap()
-    }
-}
-
 /// Sums are divided by both powers, also where their product is no number.
 #[test]
 fn results_may_be_as_small_as_numbers_are() {
     let (layer, input) = converted::pictures().swap_remove(2);
-    let mut random = random_tensors();
+    let mut random = random_tensors(3);
     let (mut x, mut w) = (random(input), random(layer.weight_shape()));
     x.as_mut_slice().iter_mut().for_each(|value| *value *= 2f32.powi(-100));
     w.as_mut_slice().iter_mut().for_each(|value| *value *= 2f32.powi(-20));
@@ -603,7 +596,7 @@ fn results_may_be_as_small_as_numbers_are() {
 #[test]
 fn samples_do_not_depend_on_each_other() {
     let (layer, input) = converted::samples();
-    let mut random = random_tensors();
+    let mut random = random_tensors(3);
     let (mut x, w) = (random(input), random(layer.weight_shape()));
     converted::scale_samples(&mut x);
     check_converted(&layer, input);
@@ -622,7 +615,7 @@ fn samples_do_not_depend_on_each_other() {
 #[test]
 fn values_beside_a_large_one_keep_their_bits() {
     let (layer, input) = converted::pictures().swap_remove(0);
-    let mut random = random_tensors();
+    let mut random = random_tensors(3);
     let (mut x, w) = (random(input), random(layer.weight_shape()));
     for (way, large) in converted::WAYS.iter().filter(|way| way.precision == Precision::F32).zip([12, 17]) {
         x.as_mut_slice()[0] = 2f32.powi(large);

@@ -27,13 +27,21 @@ pub fn check<const D: usize>(plan: &EmulatedPlan<D>, x: &Tensor<f32, D>, w: &Ten
 
 /// Checks each way to compute some layers. Returns what they are.
 pub fn check_all<const D: usize>(options: Options, layers: Vec<(ConvTranspose<D>, Shape<D>)>) -> String {
-    let mut descriptions = String::new();
-    for (layer, input) in layers {
-        let (x, w) = (integers(input, 1), integers(layer.weight_shape(), 2));
-        for plan in EmulatedPlan::ways(&layer, input, options).unwrap() {
-            check(&plan, &x, &w, true);
-            descriptions += &plan.describe();
-        }
-    }
-    descriptions
+    let check_layer = |(layer, input): (ConvTranspose<D>, Shape<D>)| {
+        check_ways(&layer, options, &integers(input, 1), &integers(layer.weight_shape(), 2), true)
+    };
+    layers.into_iter().map(check_layer).collect()
+}
+
+/// Checks each way to compute a layer of some inputs and weights. Returns what they are.
+pub fn check_ways<const D: usize>(
+    layer: &ConvTranspose<D>,
+    options: Options,
+    x: &Tensor<f32, D>,
+    w: &Tensor<f32, D>,
+    has_bias: bool,
+) -> String {
+    let plans = EmulatedPlan::ways(layer, x.shape(), options).unwrap();
+    plans.iter().for_each(|plan| check(plan, x, w, has_bias));
+    plans.iter().map(EmulatedPlan::describe).collect()
 }

@@ -7,7 +7,7 @@ use conv_transpose_kernels::{
     tile::{MOST_RING_SLOTS, TEAMS},
 };
 
-use super::{Task, parts::Parts, positions::Positions};
+use super::{Task, parts::Parts, positions::Positions, variants};
 use crate::Problem;
 
 /// Bytes of a position in a plane: of eight channels.
@@ -49,11 +49,11 @@ impl Cut {
     /// All cuts that are worth a thought.
     pub(super) fn all(task: &Task) -> Vec<Self> {
         let mut cuts = Vec::new();
-        let variants = flat::VARIANTS.iter().filter(|variant| variant.split == task.precision.splits_factors());
         let joined = [1, 2, 4, 8].into_iter().flat_map(|joined| [(0, joined), (1, joined)]);
         let joined: Vec<_> = joined.flat_map(|(axis, joined)| [(axis, joined, 1), (axis, joined, 2)]).collect();
         let divided = [Divided::Positions, Divided::Residues, Divided::Channels];
-        for (variant, divided) in variants.flat_map(|variant| divided.map(|divided| (variant, divided))) {
+        for (variant, divided) in variants(task.precision).flat_map(|variant| divided.map(|divided| (variant, divided)))
+        {
             for &(axis, joined, joined_along_x) in &joined {
                 for merges_rows in [false, true] {
                     cuts.push(Self { variant, axis, joined, joined_along_x, divided, merges_rows });

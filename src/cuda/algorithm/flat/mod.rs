@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use conv_transpose_kernels::{
     Divisor,
-    flat::{self, CHANNELS, Flat},
+    flat::{self, CHANNELS, Flat, Variant},
     tile::{Packing, WEIGHT_HEADER},
 };
 
@@ -52,8 +52,13 @@ fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
         return Vec::new();
     }
     let split = precision.splits_factors();
-    let variants = flat::VARIANTS.iter().filter(|variant| variant.split == split).map(|variant| variant.kernel);
-    variants.chain([tile::WEIGH, tile::pack_f16(split)]).chain(packed::packers(split)).collect()
+    let kernels = variants(precision).map(|variant| variant.kernel);
+    kernels.chain([tile::WEIGH, tile::pack_f16(split)]).chain(packed::packers(split)).collect()
+}
+
+/// The kernels for a precision.
+fn variants(precision: Precision) -> impl Iterator<Item = &'static Variant> {
+    flat::VARIANTS.iter().filter(move |variant| variant.split == precision.splits_factors())
 }
 
 /// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
@@ -118,22 +123,18 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     Ok(recipe_for(task, cheapest))
 }
 
-/// The most positions that a team may have.
-fn largest_variant(split: bool) -> u32 {
-    flat::VARIANTS.iter().filter(|variant| variant.split == split).map(|variant| variant.positions).max().unwrap_or(0)
-}
-
 /// The recipes of the next cheapest layouts, and of the cheapest one of each kind.
 fn others(task: &Task) -> Vec<Recipe> {
     let candidates = candidates(task).unwrap_or_default();
-    let kinds: [fn(&Cut) -> bool; 7] = [
-        |cut| cut.all_joined() == 2,
-        |cut| cut.all_joined() > 2,
-        |cut| cut.joined_along_x > 1,
-        |cut| cut.rows() > 1,
-        |cut| cut.divided == Divided::Channels,
-        |cut| cut.axis == 0,
-        |cut| cut.variant.positions == largest_variant(cut.variant.split),
+    let largest = variants(task.precision).max_by_key(|variant| variant.positions);
+    let kinds: [&dyn Fn(&Cut) -> bool; 7] = [
+        &|cut| cut.all_joined() == 2,
+        &|cut| cut.all_joined() > 2,
+        &|cut| cut.joined_along_x > 1,
+        &|cut| cut.rows() > 1,
+        &|cut| cut.divided == Divided::Channels,
+        &|cut| cut.axis == 0,
+        &|cut| Some(cut.variant) == largest,
     ];
     let mut numbers: Vec<usize> = (1..candidates.len().min(1 + MOST_OTHERS)).collect();
     for is_such in kinds {
@@ -150,7 +151,7 @@ fn recipe_for(task: &Task, (cycles, layout): &Candidate) -> Recipe {
     let pack = vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight];
     Recipe {
         tables: vec![Table::new(&layout.parts.rows()), Table::new(&layout.parts.slabs)],
-        packed_len: WEIGHT_HEADER as usize + flat::parts_of_factor(split) as usize * packing.words as usize,
+        packed_len: WEIGHT_HEADER as usize + (layout.cut.parts_of_factor() * packing.words) as usize,
         input_len: input.len(),
         pack: vec![tile::weigh(&task.problem), Launch::per_element(tile::pack_f16(split), packing.words.into(), pack)],
         description: layout.to_string(),

@@ -11,7 +11,7 @@ pub enum Precision {
     /// inputs and weights have been multiplied by powers of two. A plan's description names the kernel then
     /// (`_f32_f16`, `flat_`, `patch_`). Inputs of any magnitude are as exact, unless others in the same sample are more
     /// than 2^13 times as large (`patch_`: 2^10), or weights unless others are more than 2^18 times as large: the small
-    /// ones are rounded to a multiple of less than 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on
+    /// ones are rounded to a multiple of at most 2^-34 (2^-31, 2^-39) of the largest then. Samples do not depend on
     /// each other, but for `patch_`, where the power of two may be that of the sample before, and with it the last bits.
     /// An infinite input or weight makes NaN of what it reaches.
     #[default]
@@ -26,8 +26,8 @@ pub enum Precision {
     /// On compute capability 9.0, layers with many products for each input element may be computed with `f16` factors,
     /// which have as many bits of fraction, after inputs and weights have been multiplied by powers of two. Inputs of
     /// any magnitude are as exact as in TF32, unless others in the same sample, or the same tile, are more than 2^15
-    /// times as large, or weights unless others are more than 2^20 times as large: then the small ones are rounded to a
-    /// multiple of less than 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`,
+    /// times as large, or weights unless others are more than 2^19 times as large: then the small ones are rounded to a
+    /// multiple of at most 2^-24 (2^-29) of the largest. A plan's description names the kernel (`_f16`, `flat_`,
     /// `patch_`).
     Tf32,
 }

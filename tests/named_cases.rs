@@ -7,6 +7,8 @@
 mod engines;
 mod geometries;
 
+#[cfg(feature = "emulator")]
+use conv_transpose::cuda::{Algorithm, EmulatedPlan, Options};
 use conv_transpose::{
     AutoPad, ConvTranspose, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Shape, Tensor, oracle,
 };
@@ -445,4 +447,31 @@ fn an_input_of_more_than_2_to_the_31_elements(engine: &Engine) -> Result<Tally, 
     let expected: Vec<f32> = (0..64).map(|index| (3 * (100 * (index / 8) + index % 8)) as f32).collect();
     assert_eq!(output, expected);
     Ok(Tally { ran: 1, unsupported: 0 })
+}
+
+/// Four strides of the first layer, and the product of stride and dilation of the second one, are more than 64 bits
+/// count; but their outputs all lie within the first stride.
+#[cfg(feature = "emulator")]
+#[test]
+fn rows_further_apart_than_64_bits_count() {
+    const ROWS: usize = 65;
+    let row = [1., 2., 3., 4., 5., 6., 7., 8.];
+    let weight = Tensor::from_vec(Shape::batched(1, 1, [ROWS, 1]), (0..ROWS).map(|row| row as f32).collect()).unwrap();
+    let far = ConvTranspose2d::builder(1, 1, [ROWS, 1]).stride([1 << 63, 1]).build().unwrap();
+    let output = weight.as_slice().iter().flat_map(|w| row.map(|x| w * x)).collect();
+
+    let one = Tensor::from_vec(Shape::batched(1, 1, [1, 1]), vec![3.]).unwrap();
+    let builder = ConvTranspose2d::builder(1, 1, [1, 1]).stride([usize::MAX, 1]).dilation([usize::MAX - 1, 1]);
+    let further = builder.output_padding([1, 0]).build().unwrap();
+    let padded = [row.map(|x| 3. * x), [0.; 8]].concat();
+
+    let input = Tensor::from_vec(Shape::batched(1, 1, [1, 8]), row.to_vec()).unwrap();
+    let cases: [(_, _, Vec<f32>); 2] = [(far, weight, output), (further, one, padded)];
+    for (layer, weight, expected) in cases {
+        for algorithm in [Algorithm::Auto, Algorithm::Direct, Algorithm::Gather, Algorithm::Scatter] {
+            let plan = EmulatedPlan::new(&layer, input.shape(), Options::default().algorithm(algorithm)).unwrap();
+            let actual = plan.forward(&input, &weight, None).unwrap();
+            assert_eq!(actual.as_slice(), expected, "{algorithm}: {layer:?}");
+        }
+    }
 }

@@ -53,10 +53,10 @@ pub struct Pieces {
     pub rows_divisor: Divisor,
     /// Neighbouring rows that have first pieces: `row_step`, or all where pieces are beside each other. As a divisor.
     pub neighbours_divisor: Divisor,
-    /// Output rows from a piece of a thread to its next: a multiple of the stride.
+    /// Output rows from a piece of a thread to its next: a multiple of the stride, unless no thread has a second piece
+    /// within the output.
     pub row_step: u64,
-    /// The same along a row: a multiple of the stride, unless no thread has a second piece within the output. One of
-    /// the two is zero.
+    /// The same along a row. One of the two is zero.
     pub column_step: u64,
     /// Input rows from a piece to the next: what taps of successive kernel rows are apart.
     pub input_row_step: u64,

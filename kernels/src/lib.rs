@@ -5,9 +5,9 @@
 //! their parameters and limits. What has to be inlined on the GPU is not on the host (`cfg(gpu)`), which compiles in a
 //! quarter of the time then, and runs nearly as fast.
 //!
-//! A kernel is one file, or a folder: its idea and its limits at the top, then the code. A kernel that counts positions
-//! comes twice: with 32-bit indices for tensors below 2^31 elements, and as `..._wide` with 64-bit indices for the
-//! rest.
+//! A kernel is one file, or a folder: its idea and its limits at the top, then the code. A kernel that counts the
+//! elements of whole tensors comes twice: with 32-bit indices for tensors below 2^31 elements, and as `..._wide` with
+//! 64-bit indices for the rest.
 
 #![no_std]
 #![cfg_attr(gpu, feature(abi_ptx, asm_experimental_arch))]

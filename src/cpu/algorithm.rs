@@ -11,7 +11,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The one with the fewest multiplications, counting those in vain.
+    /// The one whose multiplications and additions cost the least, counting those in vain.
     pub fn choose(problem: &Problem<3>, kernels: Kernels) -> Self {
         let columns = Columns::new(problem, kernels);
         match Direct::new(problem, kernels) {

@@ -40,7 +40,7 @@ impl Span {
         a.start < b.end && b.start < a.end
     }
 
-    fn check_len(&self, needed: usize) -> Result<(), CudaError> {
+    pub(super) fn check_len(&self, needed: usize) -> Result<(), CudaError> {
         if self.elements < needed {
             return Err(CudaError::TooShort { argument: self.argument, value: self.elements, needed });
         }

@@ -53,6 +53,7 @@ impl<const D: usize> PackedWeight<D> {
         weight.shape().expect(Argument::Weight, plan.problem().weight_shape())?;
         let _entered = plan.enter_for(stream)?;
         let weight_span = Span::new(Argument::Weight, weight.buffer());
+        weight_span.check_len(plan.problem().weight_shape().len())?;
         weight_span.check_device(plan.device().ordinal())?;
         if plan.packed_len() == 0 {
             let target = self.memory.buffer().as_device_ptr().as_raw();

@@ -86,8 +86,7 @@ pub(super) fn gather_threads(problem: &Problem<3>) -> u128 {
 /// The most products that an output element has, with those of taps beyond the input, if the gather kernel has all of
 /// them under way at once.
 pub(super) fn few_products(problem: &Problem<3>) -> Option<u32> {
-    let taps = problem.axes().iter().map(Axis::most_taps);
-    let products = taps.fold(problem.in_channels_per_group(), usize::saturating_mul);
+    let products = problem.products(problem.most_taps());
     (products <= kernels::FEW_PRODUCTS).then_some(products as u32)
 }
 
@@ -114,7 +113,7 @@ pub(super) fn check_limits(problem: &Problem<3>) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Whether an element index, or a coordinate on the way to one, may reach 2^31.
+/// Whether an element index, the number of a thread, or a coordinate on the way to one, may reach 2^31.
 pub(super) fn needs_64_bits(problem: &Problem<3>) -> bool {
     const LIMIT: u128 = 1 << 31;
     let elements = |shape: crate::Shape<3>| shape.len() as u128;

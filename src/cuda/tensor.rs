@@ -52,7 +52,8 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
         self.memory.buffer()
     }
 
-    /// The elements in row-major order. (Not the buffer itself: one of another length could be put in its place.)
+    /// The elements in row-major order. Whoever exchanges the slice for one of another length gets an error when the
+    /// tensor is used.
     pub fn buffer_mut(&mut self) -> &mut DeviceSlice<T> {
         self.memory.buffer_mut()
     }
@@ -61,11 +62,16 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
     ///
     /// # Errors
     /// [`CudaError::Driver`](super::CudaError::Driver) if the copy, or work before it on the stream, failed;
-    /// [`Error::HostMemory`].
+    /// [`Error::HostMemory`]; [`GeometryError::Length`] if [`buffer_mut`](Self::buffer_mut) was exchanged for a slice of
+    /// another length.
     pub fn download(&self, stream: &Stream) -> Result<Tensor<T, D>, Error> {
         let _entered = self.memory.device().enter()?;
         let mut host = Tensor::filled(self.shape, T::zeroed())?;
-        if !self.buffer().is_empty() {
+        let (value, expected) = (self.buffer().len(), host.as_slice().len());
+        if value != expected {
+            return Err(GeometryError::Length { argument: Argument::Input, value, expected }.into());
+        }
+        if value > 0 {
             // SAFETY: the host memory outlives the copy, which the synchronisation below waits for.
             let copied = unsafe { self.buffer().async_copy_to(host.as_mut_slice(), stream) };
             let finished = stream.synchronize();

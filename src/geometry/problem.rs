@@ -155,6 +155,18 @@ impl<const D: usize> Problem<D> {
         self.axes.iter().fold(1, |taps, axis| taps.saturating_mul(axis.kernel))
     }
 
+    /// Products of an output element that has so many taps along each axis, in all input channels of its group.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn products(&self, taps: [usize; D]) -> usize {
+        taps.into_iter().fold(self.in_channels_per_group(), usize::saturating_mul)
+    }
+
+    /// The most taps that an output element has along each axis.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn most_taps(&self) -> [usize; D] {
+        self.axes.each_ref().map(Axis::most_taps)
+    }
+
     /// The products of each input position with all taps: a problem with one tap, on the same input and the same
     /// weight, whose output is `[batch][out channel][tap][input position]`. Summed up where taps reach, these are the
     /// output of this problem; that is known as `col2im`.

@@ -1,7 +1,6 @@
-//! Pack: brings the input into the form in which the flat kernels stage it, two small grids as those of
-//! `tile/pack_input.rs`.
+//! Pack: brings the input into the form in which the flat kernels stage it, by two grids (`tile/packing_grids.rs`).
 //!
-//! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind the same
+//! The packed input is a tensor `[sample][group][eight channels][residue][position][channel]` of `f16` behind their
 //! header: of each position the channels side by side, 16 bytes. There are an even number of blocks of eight channels.
 //! Positions are those that taps read: where there is no input, and in channels that there are not, it is zero. In
 //! single precision (`_split`) every value is the sum of two numbers: of 16 channels the planes of the large parts are
@@ -33,8 +32,9 @@ const UNDER_WAY: usize = 2;
 /// of [`INPUT_PACKING_THREADS`] threads, with a word of shared memory for each warp.
 #[kernel]
 pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_first::<false>(&packing, input, packed) }
+    unsafe { share.pack_first(false, packed, |exponent| pack::<false>(&packing, &share, exponent, input, packed)) }
 }
 
 /// Notes the exponents of the samples, and packs those again for which another one is right.
@@ -44,8 +44,9 @@ pub unsafe fn pack_flat(packing: FlatPacking, input: *const f32, packed: *mut u3
 /// it.
 #[kernel]
 pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_again::<false>(&packing, input, packed) }
+    unsafe { share.pack_again(false, packed, |exponent| pack::<false>(&packing, &share, exponent, input, packed)) }
 }
 
 /// As [`pack_flat`](fn@pack_flat), with values that are split.
@@ -54,8 +55,9 @@ pub unsafe fn repack_flat(packing: FlatPacking, input: *const f32, packed: *mut 
 /// As [`pack_flat`](fn@pack_flat), with twice as many words behind the header.
 #[kernel]
 pub unsafe fn pack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_first::<true>(&packing, input, packed) }
+    unsafe { share.pack_first(true, packed, |exponent| pack::<true>(&packing, &share, exponent, input, packed)) }
 }
 
 /// As [`repack_flat`](fn@repack_flat), with values that are split.
@@ -64,43 +66,15 @@ pub unsafe fn pack_flat_split(packing: FlatPacking, input: *const f32, packed: *
 /// As [`repack_flat`](fn@repack_flat), behind [`pack_flat_split`](fn@pack_flat_split).
 #[kernel]
 pub unsafe fn repack_flat_split(packing: FlatPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_again::<true>(&packing, input, packed) }
-}
-
-/// The first grid.
-///
-/// # Safety
-/// As [`pack_flat`](fn@pack_flat), or `pack_flat_split` if values are `SPLIT`.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn pack_first<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(p.batch, p.blocks);
-    // SAFETY: the caller's promise; all threads of the block come here together.
-    unsafe {
-        let largest = pack::<SPLIT>(p, &share, Exponent::of_ones(SPLIT), input, packed);
-        share.note_largest(largest, packed);
-    }
-}
-
-/// The second grid.
-///
-/// # Safety
-/// As [`repack_flat`](fn@repack_flat), or `repack_flat_split` if values are `SPLIT`.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn pack_again<const SPLIT: bool>(p: &FlatPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(p.batch, p.blocks);
-    // SAFETY: the caller's promise; all threads of the block come here together.
-    unsafe {
-        if let Some(exponent) = share.other_exponent(SPLIT, packed) {
-            let _ = pack::<SPLIT>(p, &share, exponent, input, packed);
-        }
-    }
+    unsafe { share.pack_again(true, packed, |exponent| pack::<true>(&packing, &share, exponent, input, packed)) }
 }
 
 /// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.
 ///
 /// # Safety
-/// As [`pack_first`].
+/// As [`pack_flat`](fn@pack_flat), or `pack_flat_split` if values are `SPLIT`.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn pack<const SPLIT: bool>(
     p: &FlatPacking,
@@ -143,7 +117,7 @@ unsafe fn pack<const SPLIT: bool>(
 /// further on.
 ///
 /// # Safety
-/// As [`pack_first`], for a position of this thread.
+/// As [`pack_flat`](fn@pack_flat), for a position of this thread.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values: [f32; CHANNELS]) {
     let words = |values: [f32; CHANNELS]| [0, 2, 4, 6].map(|pair| half::pack([values[pair], values[pair + 1]]));
@@ -164,7 +138,7 @@ unsafe fn store<const SPLIT: bool>(p: &FlatPacking, place: *mut [u32; 4], values
 /// no input.
 ///
 /// # Safety
-/// As [`pack_first`], of a sample that begins there.
+/// As [`pack_flat`](fn@pack_flat), of a sample that begins there.
 #[cfg_attr(gpu, inline(always))]
 unsafe fn load<const SPLIT: bool>(
     p: &FlatPacking,

@@ -1,5 +1,5 @@
-//! Few products: all factors of an output element are on their way before the first two are multiplied, in a kernel that
-//! is compiled for its layer.
+//! Few products: as many factors of an output element as there are registers for are on their way before the first two
+//! are multiplied, in a kernel that is compiled for its layer.
 //!
 //! Taps beyond the input are not left out; instead of their factors, which are not loaded, there are zeros. So it is
 //! known then which product is the first, the second, and so on, and how far apart their factors lie: one base for each

@@ -19,9 +19,9 @@
 //! the four products are summed. Tensor cores cut sums off, a little more with each product; so after some chunks what
 //! they have moves on to other registers, if there are any: kernels of two slots have none, and are for few channels.
 //!
-//! Limits: strides that are powers of two; rows of an even number of positions, planes of a multiple of four; fewer than
-//! 2^31 elements in each tensor. Bitwise repeatable: the order of all additions is fixed, and which tiles a block
-//! computes.
+//! Limits: no padding, and outputs that are the input times the stride; strides that are powers of two; rows of an even
+//! number of positions, planes of a multiple of four; fewer than 2^31 elements in each tensor. Bitwise repeatable: the
+//! order of all additions is fixed, and which tiles a block computes.
 
 mod compute;
 mod convert;

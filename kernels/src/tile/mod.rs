@@ -41,6 +41,8 @@ mod multiply;
 mod pack;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 mod pack_input;
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+mod packing_grids;
 mod parameters;
 mod partners;
 mod place;
@@ -62,6 +64,8 @@ pub(crate) use multiply::{Accumulators, Sums, Weights, give_registers, take_regi
 pub use pack::*;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub use pack_input::*;
+#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+pub use packing_grids::INPUT_PACKING_THREADS;
 pub use parameters::{
     Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
     Stretch, Tiling,
@@ -81,7 +85,7 @@ use store::{NOTHING, Target};
 pub(crate) use {
     largest::{finite, largest_of_pairs},
     multiply::{Positions, Product},
-    pack_input::Share,
+    packing_grids::Share,
     rounding::split,
     scale::of_weight,
     store::sync_team,

@@ -1,10 +1,11 @@
-//! The matrix product of a warp group: what the tile kernels need of tensor cores, with one file per generation of
-//! them, and of ordinary cores.
+//! The matrix product of a warp group: what tile kernels need of tensor cores, with one file per generation of them,
+//! and of ordinary cores. Flat and patch kernels use it as well, with both factors in shared memory.
 //!
-//! Each warp holds 16 rows (positions) of the product for each slot, in the layout that `mma.sync.m16n8k8` and `wgmma`
-//! share: lane `4 * g + t` has columns `2 * t` and `2 * t + 1` of rows `g` and `g + 8`. Both read the weight from the
-//! same layout in shared memory too, so the algorithm is the same; `Accumulators` and `Weights` are what differs.
-//! Ordinary cores have the accumulators of `mma` and an order of their own in which they multiply.
+//! Each warp holds 16 rows of the product for each slot (positions of tiles, output channels elsewhere), in the layout
+//! that `mma.sync.m16n8k8` and `wgmma` share: lane `4 * g + t` has columns `2 * t` and `2 * t + 1` of rows `g` and
+//! `g + 8`. Both read the weight from the same layout in shared memory too, so the algorithm is the same;
+//! `Accumulators` and `Weights` are what differs. Ordinary cores have the accumulators of `mma` and an order of their
+//! own in which they multiply.
 
 #[cfg(not(cuda_arch = "sm_90a"))]
 pub(super) mod ffma;

@@ -4,11 +4,10 @@
 //! a word of two channels also takes half of the way from the L2 cache, and half of the shared memory. What it lacks
 //! are exponents. So each sample is multiplied by a power of two before, and the sums are divided by that in the end.
 //!
-//! `pack_input` takes the power for values around one, and finds the largest value of each sample. `repack_input` looks
-//! whether that was right, which it is from 1/32 to 512, notes the exponent, and packs those samples again that need
-//! another one. The packed input is a tensor, too, `[sample][group][pair of channels][z][y][x]`, behind a header: the
-//! exponents of the samples, then the largest values that blocks have found. Rows are filled up to four words with
-//! zeros, which are what tile kernels take for positions beyond them anyway; so all of them are aligned.
+//! Which power that is, two grids find out (`packing_grids`): that of `pack_input` is right for largest values from 1/32
+//! to 512, `repack_input` packs other samples again. The packed input is a tensor, too,
+//! `[sample][group][pair of channels][z][y][x]`, behind their header. Rows are filled up to four words with zeros, which
+//! are what tile kernels take for positions beyond them anyway; so all of them are aligned.
 //!
 //! Of values that are less than `2^-15` of the largest one of a sample, `f16` may have fewer bits: they are rounded to
 //! a multiple of less than `2^-24` of it. Infinities and not-a-numbers stay what they are, and decide nothing. Limit: a
@@ -32,7 +31,8 @@ use cuda_std::{
 };
 
 use super::{
-    largest::{largest_of_block, largest_of_pairs},
+    largest::largest_of_pairs,
+    packing_grids::{INPUT_PACKING_THREADS, Share},
     rounding::split,
     scale::{Exponent, power_of_two},
 };
@@ -40,9 +40,6 @@ use crate::{
     index::{Divisor, Index},
     unrolled::unrolled,
 };
-
-/// Threads of a block.
-pub const INPUT_PACKING_THREADS: u32 = 256;
 
 /// Fours of pairs that a thread has under way together in registers.
 const IN_REGISTERS: usize = 2;
@@ -109,8 +106,9 @@ impl InputPacking {
 /// says.
 #[kernel]
 pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_first::<false>(&packing, input, packed) }
+    unsafe { share.pack_first(false, packed, |exponent| pack::<false>(&packing, &share, exponent, input, packed)) }
 }
 
 /// Notes the exponents of the samples, and packs those again for which another one is right.
@@ -120,8 +118,9 @@ pub unsafe fn pack_input(packing: InputPacking, input: *const f32, packed: *mut 
 /// for it.
 #[kernel]
 pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_again::<false>(&packing, input, packed) }
+    unsafe { share.pack_again(false, packed, |exponent| pack::<false>(&packing, &share, exponent, input, packed)) }
 }
 
 /// As [`pack_input`](fn@pack_input), with sums of two numbers.
@@ -130,8 +129,9 @@ pub unsafe fn repack_input(packing: InputPacking, input: *const f32, packed: *mu
 /// As [`pack_input`](fn@pack_input).
 #[kernel]
 pub unsafe fn pack_input_split(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_first::<true>(&packing, input, packed) }
+    unsafe { share.pack_first(true, packed, |exponent| pack::<true>(&packing, &share, exponent, input, packed)) }
 }
 
 /// As [`repack_input`](fn@repack_input), with sums of two numbers.
@@ -140,105 +140,9 @@ pub unsafe fn pack_input_split(packing: InputPacking, input: *const f32, packed:
 /// As [`repack_input`](fn@repack_input), behind [`pack_input_split`](fn@pack_input_split).
 #[kernel]
 pub unsafe fn repack_input_split(packing: InputPacking, input: *const f32, packed: *mut u32) {
+    let share = Share::of_block(packing.batch, packing.blocks);
     // SAFETY: the caller's promise.
-    unsafe { pack_again::<true>(&packing, input, packed) }
-}
-
-/// What the first grid does.
-///
-/// # Safety
-/// As [`pack_input`](fn@pack_input).
-#[cfg_attr(gpu, inline(always))]
-unsafe fn pack_first<const SPLIT: bool>(p: &InputPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(p.batch, p.blocks);
-    // SAFETY: the caller's promise; all threads of the block come here together.
-    unsafe {
-        let largest = pack::<SPLIT>(p, &share, Exponent::of_ones(SPLIT), input, packed);
-        share.note_largest(largest, packed);
-    }
-}
-
-/// What the second grid does.
-///
-/// # Safety
-/// As [`repack_input`](fn@repack_input).
-#[cfg_attr(gpu, inline(always))]
-unsafe fn pack_again<const SPLIT: bool>(p: &InputPacking, input: *const f32, packed: *mut u32) {
-    let share = Share::of_block(p.batch, p.blocks);
-    // SAFETY: the caller's promise; all threads of the block come here together.
-    unsafe {
-        if let Some(exponent) = share.other_exponent(SPLIT, packed) {
-            let _ = pack::<SPLIT>(p, &share, exponent, input, packed);
-        }
-    }
-}
-
-/// What a block packs of a sample, in both grids. Flat kernels have a packed input of their own, and share this.
-pub(crate) struct Share {
-    batch: u32,
-    blocks: u32,
-    pub(crate) sample: u32,
-    pub(crate) block: u32,
-}
-
-impl Share {
-    /// That of this block, of so many samples and blocks for each.
-    #[cfg_attr(gpu, inline(always))]
-    pub(crate) fn of_block(batch: u32, blocks: Divisor) -> Self {
-        let (sample, block) = thread::block_idx_x().divide(blocks);
-        // What follows looks at what is found here, when this grid has ended.
-        #[cfg(cuda_arch = "sm_90a")]
-        cuda_std::grid::launch_dependents();
-        Self { batch, blocks: blocks.value() as u32, sample, block }
-    }
-
-    /// In the first grid: notes the largest of the values that the threads of the block have found.
-    ///
-    /// # Safety
-    /// As [`pack_input`](fn@pack_input); all threads of the block come here together.
-    #[cfg_attr(gpu, inline(always))]
-    pub(crate) unsafe fn note_largest(&self, largest: f32, packed: *mut u32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
-            if thread::thread_idx_x() == 0 {
-                mem::store(self.largest_value(self.block, packed), largest);
-            }
-        }
-    }
-
-    /// In the second grid: notes the exponent of the sample, and returns it if it is not that with which the sample has
-    /// been packed.
-    ///
-    /// # Safety
-    /// As [`repack_input`](fn@repack_input); all threads of the block come here together.
-    #[cfg_attr(gpu, inline(always))]
-    pub(crate) unsafe fn other_exponent(&self, split: bool, packed: *mut u32) -> Option<Exponent> {
-        #[cfg(cuda_arch = "sm_90a")]
-        cuda_std::grid::await_prerequisites();
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut largest = 0.0;
-            let mut other = thread::thread_idx_x();
-            while other < self.blocks {
-                largest = larger_magnitude(largest, mem::load(self.largest_value(other, packed).cast_const()));
-                other += INPUT_PACKING_THREADS;
-            }
-            let largest = largest_of_block(largest, dynamic_shared_mem(), INPUT_PACKING_THREADS / 32);
-            let exponent = Exponent::of_sample(largest.to_bits(), split);
-            if thread::thread_idx_x() == 0 && self.block == 0 {
-                mem::store(packed.add(self.sample as usize), exponent.bits());
-            }
-            if exponent == Exponent::of_ones(split) { None } else { Some(exponent) }
-        }
-    }
-
-    /// Where a block leaves the largest value that it has found.
-    #[cfg_attr(gpu, inline(always))]
-    fn largest_value(&self, block: u32, packed: *mut u32) -> *mut f32 {
-        let behind_exponents = self.sample as usize * self.blocks as usize + block as usize;
-        packed.wrapping_add(self.batch as usize + behind_exponents).cast()
-    }
+    unsafe { share.pack_again(true, packed, |exponent| pack::<true>(&packing, &share, exponent, input, packed)) }
 }
 
 /// Packs a block's share of a sample. Returns the largest finite magnitude among this thread's values.

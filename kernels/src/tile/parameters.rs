@@ -1,7 +1,8 @@
 //! What the tile kernels are told: extents and strides by value, everything that varies from pass to pass in tables.
 //!
-//! The tables lie one behind the other in rows of four words: passes, then chunks, then runs. The kernels know nothing
-//! of taps, strides, dilation or phases: the host has resolved all of it into offsets.
+//! The tables lie one behind the other in rows of four words: passes, each with its places, then chunks, runs, and
+//! stretches of bare rows. The kernels know nothing of taps, strides, dilation or phases: the host has resolved all of
+//! it into offsets.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -2,7 +2,8 @@
 //!
 //! An exponent follows from the largest finite magnitude among some values. Weights have one, which is found when they
 //! are packed: some blocks leave the largest value that they find in the header of the packed weight. Packed inputs
-//! have one for each sample, see `pack_input.rs`; others one for each stage, see `stage/measure.rs`.
+//! have one for each sample, see `packing_grids.rs`; others one for each stage, see `stage/measure.rs`, and those of
+//! patch kernels one for each tile, see `patch/verdict.rs`.
 
 use cuda_std::{hint, mem, warp};
 

@@ -39,12 +39,13 @@ fn worth(task: &Task) -> bool {
     const LEAST_INPUTS: usize = 4;
     const LEAST_TAPS: usize = 4;
     const MOST_COLUMNS: usize = 1 << 28;
-    let taps: usize = task.taps().iter().product();
+    let taps: usize = task.problem.most_taps().iter().product();
     let columns = columns(task).map_or(usize::MAX, |problem| problem.output_shape().len());
     let problem = &task.problem;
     let spares_products = || problem.out_channels_per_group() <= MOST_CHANNELS || task.share_inside() <= MOST_INSIDE;
     let sums_up = problem.in_channels_per_group() >= LEAST_INPUTS && taps >= LEAST_TAPS;
-    let is_possible = task.target.tensor_cores && sums_up && columns <= MOST_COLUMNS;
+    let is_possible =
+        task.target.tensor_cores && sums_up && columns <= MOST_COLUMNS && check_limits(&task.problem).is_ok();
     is_possible && spares_products() && task.taps_are_mostly_inside()
 }
 

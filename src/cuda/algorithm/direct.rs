@@ -52,7 +52,7 @@ fn worth(task: &Task) -> bool {
 /// Whether an output has so few products that tiles are mostly empty, however many output channels there are.
 fn has_few_products(task: &Task) -> bool {
     const MOST_PRODUCTS: usize = 16;
-    products(task, task.problem.axes().map(|axis| axis.kernel)) <= MOST_PRODUCTS
+    task.problem.products(task.problem.axes().map(|axis| axis.kernel)) <= MOST_PRODUCTS
 }
 
 /// Whether an output is the sum of so few products that there is nothing to gain by computing them faster, but all by
@@ -61,13 +61,7 @@ fn has_few_products(task: &Task) -> bool {
 fn has_hardly_any_products(task: &Task) -> bool {
     let has_stride = task.problem.axes().iter().any(|axis| axis.stride > 1);
     let most = if has_stride { 2 } else { 1 };
-    task.target.tensor_cores && products(task, task.taps()) <= most
-}
-
-/// So many taps in all input channels of a group.
-fn products(task: &Task, taps: [usize; 3]) -> usize {
-    let [inputs, _] = channels(task);
-    taps.into_iter().fold(inputs, usize::saturating_mul)
+    task.target.tensor_cores && task.problem.products(task.problem.most_taps()) <= most
 }
 
 /// Channels of a group: of the input, and of the output.
@@ -102,8 +96,8 @@ const FEW_ROWS: usize = 5;
 
 /// Rows of taps, in all input channels, that a thread takes one after the other.
 fn rows(task: &Task) -> usize {
-    let [z, y, _] = task.taps();
-    products(task, [z, y, 1])
+    let [z, y, _] = task.problem.most_taps();
+    task.problem.products([z, y, 1])
 }
 
 /// What the model expects of the kernel that is compiled for its layer. Its constants were fitted to 647 layers of any
@@ -125,11 +119,11 @@ fn expected_cycles(task: &Task, layout: &Layout) -> f64 {
     const NOT_BESIDE: f64 = 0.31;
 
     let multiprocessors = f64::from(task.target.multiprocessors);
-    let [z, rows, taps] = task.taps();
+    let [z, rows, taps] = task.problem.most_taps();
     let [_, _, x] = task.problem.axes();
     let window = Window::of(x, layout.columns);
     let loads = (window.entries / window.vector) as f64;
-    let slices = products(task, [z, 1, 1]) as f64;
+    let slices = task.problem.products([z, 1, 1]) as f64;
     let rows = rows as f64;
     let products = if layout.columns == 1 { taps as f64 } else { (layout.columns * x.kernel) as f64 / x.stride as f64 };
     let asked = if layout.columns.is_multiple_of(x.stride) { 0 } else { window.entries * layout.columns } as f64;
@@ -288,9 +282,11 @@ impl Layout {
 /// the input. Pieces follow each other as the taps of a row do, so that the next row of the kernel reads, for a piece,
 /// what this one reads for the piece before.
 fn stack(axis: &Axis) -> (u128, u128, u128) {
+    let output = axis.output as u128;
     let input_step = axis.input_step() as u128;
-    let step = input_step * axis.stride as u128;
-    let (output, block) = (axis.output as u128, step * PIECES as u128);
+    // A next piece that would be beyond the output may be anywhere there: steps have no limit, kernels count to 2^64.
+    let [step, input_step] = [input_step * axis.stride as u128, input_step].map(|step| step.min(output));
+    let block = step * PIECES as u128;
     (output / block * step + (output % block).min(step), step, input_step)
 }
 

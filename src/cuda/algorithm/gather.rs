@@ -1,6 +1,6 @@
 //! The gather kernel: one thread per output element. It is also the fastest one for most of what takes a few
-//! microseconds: it has the most threads, and compiled for its layer, each of them has all that it loads under way at
-//! once.
+//! microseconds: it has the most threads, and compiled for its layer, each of them has what it loads under way at once,
+//! if products are few.
 
 use super::{Algorithm, BYTES, ISSUE, Implementation, Task};
 use crate::{

@@ -29,8 +29,9 @@ pub enum Algorithm {
     #[default]
     Auto,
     /// A matrix product of the input with all taps at once, by the kernels of [`Tile`](Self::Tile), and a sum of what
-    /// reaches each output element. For layers with few output channels and many taps. Any geometry, bitwise
-    /// repeatable; packs the weight, and has memory for an element for each input position, output channel and tap.
+    /// reaches each output element. For layers with few output channels and many taps, and for inputs not much larger
+    /// than the kernel. Any geometry, bitwise repeatable; packs the weight, and has memory for an element for each
+    /// input position, output channel and tap.
     Col2im,
     /// A few vectors of neighbouring outputs per thread, for layers with few channels in a group, such as depthwise
     /// ones. Any geometry, bitwise repeatable.
@@ -139,7 +140,7 @@ impl Task {
     /// that. Algorithms that try all taps are not worth while otherwise.
     fn taps_are_mostly_inside(&self) -> bool {
         let reached = |axis: &Axis| axis.input.div_ceil(axis.input_step());
-        self.problem.axes().iter().zip(self.taps()).all(|(axis, tried)| tried / 4 <= reached(axis))
+        self.problem.axes().iter().zip(self.problem.most_taps()).all(|(axis, tried)| tried / 4 <= reached(axis))
     }
 
     /// The share of all taps of all output positions that lie within the input, about: nothing is cut off.
@@ -149,11 +150,6 @@ impl Task {
             axis.input as f64 * axis.kernel as f64 / tried.max(1.0)
         };
         self.problem.axes().iter().map(|axis| along(axis).min(1.0)).product()
-    }
-
-    /// The most taps of an output along each axis.
-    fn taps(&self) -> [usize; 3] {
-        self.problem.axes().each_ref().map(Axis::most_taps)
     }
 }
 
@@ -327,6 +323,15 @@ mod tests {
         let layer = layer.build().unwrap();
         let problem = layer.problem(Shape::batched(batch, layer.in_channels(), input)).unwrap().to_compute();
         choose(Algorithm::Auto, &Task::new(problem, precision, target)).unwrap().0
+    }
+
+    /// Phases are as many as a stride is long: nothing lists them before they are known to be few.
+    #[test]
+    fn strides_beyond_the_limits_are_refused_at_once() {
+        let layer = ConvTranspose1d::builder(4, 64, [4]).stride([1 << 40]).dilation([1 << 40]).build().unwrap();
+        let problem = layer.problem(Shape::batched(1, 4, [1])).unwrap().to_compute();
+        let task = Task::new(problem, Precision::F32, Target::EMULATED);
+        assert!(matches!(choose(Algorithm::Auto, &task), Err(CudaError::Unsupported { .. })));
     }
 
     /// Of these layers the algorithms were measured, in `f32`: the fastest one took 0.073 instead of 0.237 ms, 0.055

@@ -111,7 +111,7 @@ impl Autotune {
     /// # Errors
     /// As [`Plan::new`]; [`CudaError::OutOfMemory`](super::CudaError::OutOfMemory) if the scratch memory does not fit
     /// beside what the program has allocated, and [`CudaError::Driver`](super::CudaError::Driver) if a launch fails.
-    /// Nothing is remembered then.
+    /// Nothing is remembered then. A candidate that there is no memory for is left out.
     pub fn plan<const D: usize>(
         &mut self,
         device: &Device,

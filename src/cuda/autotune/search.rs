@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Error;
+use crate::{Error, cuda::CudaError};
 
 /// Launches whose median is the time of a candidate, if there is time for so many.
 const LAUNCHES: usize = 7;
@@ -39,7 +39,7 @@ pub(super) struct Step<'a, R> {
 }
 
 /// The candidate with the shortest time. The first one is always measured, the others in order as long as there is
-/// time.
+/// time, and memory for each.
 pub(super) fn fastest<B: Bench>(
     bench: &mut B,
     candidates: Vec<B::Candidate>,
@@ -52,7 +52,10 @@ pub(super) fn fastest<B: Bench>(
         if best.is_some() && bench.elapsed() >= limit {
             break;
         }
-        let mut ready = bench.ready(candidate)?;
+        let mut ready = match bench.ready(candidate) {
+            Err(Error::Cuda(CudaError::OutOfMemory { .. })) if best.is_some() => continue,
+            ready => ready?,
+        };
         let share = limit.saturating_sub(bench.elapsed()) / (count - index) as u32;
         let best_time = best.as_ref().map(|(_, time)| *time);
         let time = measure(bench, &mut ready, best_time, share)?;
@@ -86,6 +89,10 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// Candidates that cannot be made ready.
+    const FAILS: u32 = u32::MAX;
+    const TOO_LARGE: u32 = u32::MAX - 1;
+
     /// Candidates are the times of their launches in milliseconds; the clock goes on by what is launched.
     #[derive(Default)]
     struct Fake {
@@ -105,7 +112,11 @@ mod tests {
         }
 
         fn ready(&mut self, candidate: u32) -> Result<u32, Error> {
-            if candidate == u32::MAX { Err(Error::HostMemory { shape: Vec::new() }) } else { Ok(candidate) }
+            match candidate {
+                FAILS => Err(Error::HostMemory { shape: Vec::new() }),
+                TOO_LARGE => Err(CudaError::OutOfMemory { bytes: 1 }.into()),
+                _ => Ok(candidate),
+            }
         }
 
         fn time(&mut self, ready: &mut u32, launches: usize) -> Result<Duration, Error> {
@@ -188,7 +199,13 @@ mod tests {
     #[test]
     fn an_error_ends_the_search() {
         let mut bench = Fake::default();
-        fastest(&mut bench, vec![5, u32::MAX, 4], MS * 1000, |_| ()).unwrap_err();
+        fastest(&mut bench, vec![5, FAILS, 4], MS * 1000, |_| ()).unwrap_err();
         assert!(!bench.calls.iter().any(|&(candidate, _)| candidate == 4));
+    }
+
+    #[test]
+    fn who_does_not_fit_into_memory_is_left_out_but_not_the_first() {
+        assert_eq!(search(&[5, TOO_LARGE, 4], 1000).0, Some(4));
+        fastest(&mut Fake::default(), vec![TOO_LARGE, 4], MS * 1000, |_| ()).unwrap_err();
     }
 }

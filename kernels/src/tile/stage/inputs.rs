@@ -1,10 +1,10 @@
 //! Inputs: what is fetched of the input, job after job, a stage at a time. Below, a word of all positions is called a
 //! channel: if it is packed, it has two.
 //!
-//! A tile's input is a box with its halo, the same box for every channel. On compute capability 9.0, where all rows are
-//! aligned to 16 bytes, one thread starts the copy of all of it. Elsewhere threads copy elements: where each one lies
-//! is looked up once per job, in a table in shared memory. Elements outside of the input become zero, which is the
-//! padding. Before compute capability 8.0 they copy through `registers`.
+//! A tile's input is a box with its halo, the same box for every channel. On compute capability 9.0, where rows are
+//! aligned to 16 bytes and not too short, or tiles have whole rows, one thread starts the copy of all of it. Elsewhere
+//! threads copy elements: where each one lies is looked up once per job, in a table in shared memory. Elements outside
+//! of the input become zero, which is the padding. Before compute capability 8.0 they copy through `registers`.
 
 use cuda_std::{
     async_copy, hint,

@@ -64,7 +64,7 @@ fn variants(precision: Precision) -> impl Iterator<Item = &'static Variant> {
 /// A product of matrices with one tap has nothing that taps have in common. Where most taps lie outside of the input,
 /// `gather` may be faster, which leaves them out.
 fn is_worth_it(task: &Task) -> bool {
-    let has_taps = task.taps().iter().product::<usize>() > 1;
+    let has_taps = task.problem.most_taps().iter().product::<usize>() > 1;
     let is_fastest = || {
         let candidates = candidates(task).unwrap_or_default();
         candidates.first().is_some_and(|(cycles, _)| *cycles < gather::cycles_of_taps_inside(task))

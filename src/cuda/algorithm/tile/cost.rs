@@ -2,8 +2,8 @@
 //!
 //! It counts, for all blocks together, the cycles of a multiprocessor that each of its resources is busy: tensor cores,
 //! shared memory, issue of instructions, and the way from the L2 cache. The busiest one decides, next to the memory of
-//! the device, which has to deliver and take every element once. Constants are those of an H200; only the order of the
-//! costs matters. What is different on ordinary cores is in `ordinary.rs`.
+//! the device, which has to deliver and take every element once. Constants are those of an H200. Costs are added up for
+//! regions, and compared with those of other algorithms. What is different on ordinary cores is in `ordinary.rs`.
 
 use std::{ops::Range, slice};
 

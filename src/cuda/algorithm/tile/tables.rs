@@ -1,4 +1,5 @@
-//! From a layout to what the tile kernels are told: the tables of passes, chunks, runs and slabs, and the parameters.
+//! From a layout to what the tile kernels are told: the tables of passes, chunks, runs, stretches and slabs, and the
+//! parameters.
 
 use std::ops::Range;
 

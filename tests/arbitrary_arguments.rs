@@ -2,8 +2,8 @@
 //! the rules.
 //!
 //! The model below knows no error variants, only whether a geometry is legal and what its axes are. It computes in
-//! `i128`, with checks. Every legal geometry is also planned for the CPU, which must neither overflow nor take much
-//! memory, however large the tensors.
+//! `i128`, with checks. Every legal geometry is also planned for the CPU, and some for GPUs in every way that there is,
+//! which must neither overflow nor take much memory, however large the tensors.
 //!
 //! Ten million cases: `PROPTEST_CASES=3334 cargo test --test arbitrary_arguments -- --nocapture`
 
@@ -11,7 +11,14 @@ mod allocations;
 
 use allocations::{Counting, peak_of};
 use conv_transpose::{AutoPad, Axis, ConvTranspose, Problem, Shape, cpu};
+#[cfg(feature = "emulator")]
+use conv_transpose::{
+    Error, Precision,
+    cuda::{CudaError, EmulatedPlan, Options},
+};
 use proptest::prelude::*;
+#[cfg(feature = "emulator")]
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -19,6 +26,16 @@ static ALLOCATOR: Counting = Counting;
 /// The most bytes that a plan may take while it is made, and a thread while it computes.
 const MOST_FOR_A_PLAN: usize = 64 << 20;
 const MOST_FOR_A_THREAD: usize = 40 << 20;
+
+/// Of so many legal geometries one is planned for GPUs, and how many there have been.
+#[cfg(feature = "emulator")]
+const ONE_OF: u32 = 1024;
+#[cfg(feature = "emulator")]
+static LEGAL: AtomicU32 = AtomicU32::new(0);
+
+/// The most bytes for all plans for a GPU, of phases above all, of which an axis may have 2^24.
+#[cfg(feature = "emulator")]
+const MOST_FOR_GPU_PLANS: usize = 4 << 30;
 
 /// The largest extent and padding of an axis, and the largest number of elements of a tensor.
 const MAX_EXTENT: i128 = isize::MAX as i128 / 2;
@@ -229,6 +246,10 @@ fn check<const D: usize>(a: &Arguments<D>) -> Result<bool, TestCaseError> {
     let problem = match builder.build().and_then(|layer| Ok((layer, layer.problem(input)?))) {
         Ok((layer, problem)) => {
             check_plan(&layer, &problem)?;
+            #[cfg(feature = "emulator")]
+            if LEGAL.fetch_add(1, Ordering::Relaxed).is_multiple_of(ONE_OF) {
+                check_gpu_plans(&layer, &problem)?;
+            }
             problem
         }
         Err(error) => {
@@ -279,6 +300,26 @@ fn check_plan<const D: usize>(layer: &ConvTranspose<D>, problem: &Problem<D>) ->
     let weight: usize = problem.weight_shape().dims().iter().product();
     let bound = 4 * weight + MOST_FOR_A_THREAD * rayon::current_num_threads();
     prop_assert!(plan.workspace_bytes() <= bound, "{} bytes of workspace", plan.workspace_bytes());
+    Ok(())
+}
+
+/// Asserts that plans for a GPU of either kind can be made within bounds, or are refused for a limit.
+#[cfg(feature = "emulator")]
+fn check_gpu_plans<const D: usize>(layer: &ConvTranspose<D>, problem: &Problem<D>) -> Result<(), TestCaseError> {
+    for (architecture, precision) in
+        [("sm_70", Precision::F32), ("sm_90a", Precision::F32), ("sm_90a", Precision::Tf32)]
+    {
+        let options = Options::default().precision(precision);
+        let input = problem.input_shape();
+        let ways = || EmulatedPlan::ways_with_architecture(layer, input, options, architecture);
+        let (ways, peak) = peak_of(ways);
+        prop_assert!(peak <= MOST_FOR_GPU_PLANS, "the plans take {peak} bytes");
+        match ways {
+            Ok(ways) => prop_assert!(ways.iter().all(|plan| plan.problem() == problem)),
+            Err(Error::Cuda(CudaError::Unsupported { .. })) => {}
+            Err(error) => return Err(TestCaseError::fail(format!("{architecture}: {error}"))),
+        }
+    }
     Ok(())
 }
 

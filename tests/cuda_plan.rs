@@ -3,7 +3,7 @@
 
 mod gpu;
 
-use std::{ffi::c_void, thread, time::Duration};
+use std::{ffi::c_void, mem, thread, time::Duration};
 
 use conv_transpose::{
     Argument, ConvTranspose2d, ConvTranspose3d, Error, GeometryError, Precision, Shape, Tensor,
@@ -168,6 +168,36 @@ fn short_overlapping_and_foreign_buffers_are_refused() {
     let error = run(&host, weight.buffer(), &bias, output.buffer_mut());
     assert!(matches!(error, CudaError::NotDeviceMemory { argument: Argument::Input, .. }), "{error}");
     case.stream.synchronize().unwrap();
+}
+
+#[test]
+fn tensors_whose_slices_were_exchanged_are_refused() {
+    let Some(device) = device("tensors_whose_slices_were_exchanged_are_refused") else { return };
+    for algorithm in ALGORITHMS.into_iter().chain([Algorithm::Tile]) {
+        let case = Case::new(&device, algorithm);
+        let (stream, input) = (&case.stream, device.upload(&case.input).unwrap());
+        let (mut weight, mut output) = (device.upload(&case.weight).unwrap(), case.poisoned_output(&device));
+        let mut packed = case.plan.pack_weight(stream, &weight).unwrap();
+        let mut short = device.zeroed::<f32, 2>(Shape::unbatched(1, [1, 3])).unwrap();
+
+        mem::swap(weight.buffer_mut(), short.buffer_mut());
+        let too_short = |result: Result<(), Error>| match result.unwrap_err() {
+            Error::Cuda(CudaError::TooShort { argument, value, .. }) => {
+                assert_eq!((argument, value), (Argument::Weight, 3))
+            }
+            other => panic!("{other}"),
+        };
+        too_short(packed.update(&case.plan, stream, &weight));
+        too_short(case.plan.forward(stream, &input, &weight, None, &mut output));
+        too_short(case.plan.pack_weight(stream, &weight).map(drop));
+        let needed = case.weight.as_slice().len();
+        let length = |tensor: &DeviceTensor<f32, 2>| match tensor.download(stream).unwrap_err() {
+            Error::Geometry(GeometryError::Length { value, expected, .. }) => (value, expected),
+            other => panic!("{other}"),
+        };
+        assert_eq!((length(&weight), length(&short)), ((3, needed), (needed, 3)));
+        stream.synchronize().unwrap();
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod converted;
 mod gpu;
 mod in_turn;
 mod leads;
+mod long_jobs;
 mod long_lines;
 mod margins;
 mod paired_taps;
@@ -376,6 +377,11 @@ fn teams_store_in_turn() {
     for (layer, input) in in_turn::of_signals() {
         check_in(&[Precision::Tf32], &devices, &layer, input, in_turn::WORDS);
     }
+}
+
+#[test]
+fn long_jobs_come_first() {
+    check_each(&devices("long_jobs_come_first"), long_jobs::of_volumes(), long_jobs::WORDS);
 }
 
 /// Joined rows of a packed input, of which there are fewer kernels.

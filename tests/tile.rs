@@ -6,6 +6,7 @@ mod bare;
 mod converted;
 mod in_turn;
 mod leads;
+mod long_jobs;
 mod long_lines;
 mod margins;
 mod paired_taps;
@@ -550,6 +551,18 @@ fn teams_store_in_turn() {
         let plan = EmulatedPlan::with_architecture(&layer, input, options(Precision::Tf32), "sm_90a").unwrap();
         assert!(plan.describe().contains(in_turn::WORDS), "{}", plan.describe());
         check_plan(&layer, &plan, input);
+    }
+}
+
+/// The model's choice alone, since there are many jobs.
+#[test]
+fn long_jobs_come_first() {
+    for (layer, input) in long_jobs::of_volumes() {
+        for precision in [Precision::F32, Precision::Tf32] {
+            let plan = EmulatedPlan::with_architecture(&layer, input, options(precision), "sm_90a").unwrap();
+            assert!(plan.describe().contains(long_jobs::WORDS), "{}", plan.describe());
+            check_plan(&layer, &plan, input);
+        }
     }
 }
 

@@ -151,6 +151,7 @@ mod tests {
             include_str!("../../benches/patches.json"),
             include_str!("../../benches/layers.json"),
             include_str!("../../benches/many_weights.json"),
+            include_str!("../../benches/monai.json"),
             include_str!("../../benches/networks.json"),
             include_str!("../../benches/small_inputs.json"),
             include_str!("../../benches/small_layers.json"),

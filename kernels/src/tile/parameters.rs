@@ -267,6 +267,9 @@ pub struct Tiling {
     pub in_turn: u32,
     /// Whether lines are short: lanes of a team take pieces side by side, whatever line they are of.
     pub short_lines: u32,
+    /// Jobs of a pass, if passes are apart: all of them are done before those of the next pass. Otherwise one. Kernels
+    /// for any layer never keep passes apart, for want of registers.
+    pub pass_jobs: Divisor,
 }
 
 impl Tiling {

@@ -5,6 +5,7 @@ use core::iter;
 use cuda_std::{hint, mem, thread};
 
 use super::{
+    is_specialised,
     parameters::{OutputPlace, Pass, Tiling, rows},
     partners::partner,
 };
@@ -26,7 +27,7 @@ pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
         let job = job(t, *round);
         *round += 1;
         if job < t.jobs {
-            return Some(job);
+            return Some(in_order(t, job));
         }
     }
     None
@@ -35,7 +36,19 @@ pub(super) fn next_job(t: &Tiling, round: &mut u32) -> Option<u32> {
 /// The job of the round before this one.
 #[cfg_attr(gpu, inline(always))]
 pub(super) fn job_of_last_round(t: &Tiling, round: u32) -> u32 {
-    job(t, round - 1)
+    in_order(t, job(t, round - 1))
+}
+
+/// The job with that place in the order in which jobs are done: those of the pass that takes the longest come first,
+/// if passes are apart. Then nobody begins with a long one when others are done.
+#[cfg_attr(gpu, inline(always))]
+fn in_order(t: &Tiling, place: u32) -> u32 {
+    if !is_specialised() || t.pass_jobs.value() == 1 {
+        return place;
+    }
+    let (pass, rest) = place.divide(t.pass_jobs);
+    let (tile, channel_tile) = rest.divide(t.channel_tiles);
+    (tile * t.passes.value() as u32 + pass) * t.channel_tiles.value() as u32 + channel_tile
 }
 
 /// The number of the job of this block, and its partners, in a round; there may be none of that number.

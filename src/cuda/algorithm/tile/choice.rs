@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::{
     Target, Task,
-    cost::{cost, slabs_along, stores_in_turn},
+    cost::{cost, passes, slabs_along, stores_in_turn},
     fill,
     groups::{Group, groups, reaches},
     input::Input,
@@ -18,6 +18,7 @@ use super::{
     leads::{leads, phases},
     regions::Region,
     tables::Tables,
+    turns::{Jobs, Turns},
 };
 use crate::{
     Axis, Phase, Precision, Problem,
@@ -48,6 +49,19 @@ impl Part {
     pub(super) fn stores_in_turn(&self, task: &Task) -> bool {
         let has_several_jobs = self.layout.jobs(task.problem.groups()) > task.target.multiprocessors.into();
         task.target.large_tiles && has_several_jobs && !self.tables.shared.boxed && stores_in_turn(&self.layout)
+    }
+
+    /// How so many blocks at most, or clusters of partners, share the jobs out.
+    pub(super) fn turns(&self, task: &Task, blocks: u32) -> Turns {
+        let jobs = self.layout.jobs(task.problem.groups());
+        let jobs = Jobs {
+            workers: jobs.min(blocks.into()) as usize,
+            jobs: jobs as usize,
+            channel_tiles: self.layout.channel_tiles as usize,
+            passes: &passes(task, &self.layout, 1.0).unwrap_or_default(),
+            may_be_apart: self.layout.may_have_passes_apart(),
+        };
+        jobs.best_turns()
     }
 }
 

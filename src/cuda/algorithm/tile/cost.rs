@@ -16,6 +16,7 @@ use super::{
     layout::{Cut, Layout},
     ordinary,
     tables::{begins_even, ranges},
+    turns::MOST_ROUNDS_APART,
     walk::share_of_runs,
 };
 use crate::Problem;
@@ -427,14 +428,20 @@ pub(super) fn cost(task: &Task, layout: &Layout, conflicts: f64) -> Option<f64> 
         return None;
     }
     let rounds = jobs as f64 / f64::from(task.target.multiprocessors);
-    // Where each block has one job, the longest one decides; otherwise all have as much to do as each other.
-    let is_one_round = rounds <= 1.0 && layout.region.is_whole();
-    let work = if is_one_round { Work::longest(layout) } else { Work::average(layout) };
-    // Regions behind the first one also run on the multiprocessors that have nothing to do in the last round of
-    // another.
     let is_first = layout.region.first == [0; 3];
-    let rounds = if is_first { rounds.ceil() } else { (rounds + rounds.ceil()) / 2.0 };
-    let busy = rounds * job(task, layout, &work, conflicts)? + LATENCY;
+    let has_few_rounds = rounds > 1.0 && rounds <= MOST_ROUNDS_APART as f64;
+    let busy = if has_few_rounds && is_first && layout.may_have_passes_apart() {
+        busiest(&passes(task, layout, conflicts)?, rounds)
+    } else {
+        // Where each block has one job, the longest one decides; otherwise all have as much to do as each other.
+        let is_one_round = rounds <= 1.0 && layout.region.is_whole();
+        let work = if is_one_round { Work::longest(layout) } else { Work::average(layout) };
+        // Regions behind the first one also run on the multiprocessors that have nothing to do in the last round of
+        // another.
+        let rounds = if is_first { rounds.ceil() } else { (rounds + rounds.ceil()) / 2.0 };
+        rounds * job(task, layout, &work, conflicts)?
+    };
+    let busy = busy + LATENCY;
     let row = 4.0 * f64::from(layout.words_at_once());
     let output = problem.output_shape().len() as f64 * 4.0 * (row + edge_bytes(problem, layout)) / row;
     let input = layout.input.len() as f64 * 4.0;
@@ -459,13 +466,24 @@ pub(super) fn pack(problem: &Problem<3>, layout: &Layout) -> f64 {
     if layout.cut.variant.reads_packed() { PACK_LATENCY + bytes / PACK_BYTES } else { 0.0 }
 }
 
-/// Cycles of a job of each pass.
-pub(super) fn passes(task: &Task, layout: &Layout) -> Vec<f64> {
-    let cycles = |pass: usize| {
-        let work = Work::of(layout, layout.pass(pass).map(slice::from_ref));
-        job(task, layout, &work, 1.0).unwrap_or(0.0)
+/// Cycles of a job of each pass, in their order, if conflicts prolong loads that much; `None` if one does not fit.
+pub(super) fn passes(task: &Task, layout: &Layout, conflicts: f64) -> Option<Vec<f64>> {
+    let cycles = |pass: usize| job(task, layout, &Work::of(layout, layout.pass(pass).map(slice::from_ref)), conflicts);
+    layout.pass_order().into_iter().map(cycles).collect()
+}
+
+/// Cycles of the busiest multiprocessor where each has some rounds of jobs, the long ones first, as many of each pass:
+/// what it has on average, and no less than the shortest of those that some multiprocessor has to take `n` of, `n`
+/// times.
+fn busiest(passes: &[f64], rounds: f64) -> f64 {
+    let average = passes.iter().sum::<f64>() / passes.len() as f64 * rounds;
+    let mut longest_first = passes.to_vec();
+    longest_first.sort_by(|a, b| b.total_cmp(a));
+    let least = |round: usize| {
+        let shortest = longest_first[(round as f64 / rounds * passes.len() as f64) as usize];
+        (round + 1) as f64 * shortest
     };
-    (0..layout.passes()).map(cycles).collect()
+    (0..rounds.ceil() as usize).map(least).fold(average, f64::max)
 }
 
 /// Slabs of a chunk of a stage with that much work. That it has all of a run in any case is of use in single precision
@@ -626,5 +644,17 @@ fn lead(layout: &Layout) -> f64 {
         _ if layout.cut.variant.split => LEAD_SPLIT,
         [_, _, 0] if !layout.cut.close => LEAD_OF_ROWS,
         _ => LEAD_ALONG_X,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::busiest;
+
+    #[test]
+    fn the_busiest_block_has_no_less_than_its_share_of_long_jobs() {
+        assert_eq!(busiest(&[1.0, 1.0], 1.5), 2.0, "two jobs");
+        assert_eq!(busiest(&[1.0, 4.0, 2.0, 2.0], 1.5), 4.0, "a long one, or two of the next ones");
+        assert_eq!(busiest(&[3.0, 1.0], 2.0), 4.0, "one of each: the average");
     }
 }

@@ -1,6 +1,6 @@
 //! A cut: how a problem is divided into tiles, and what follows from that for shared memory and the grid.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet, fmt, sync::Arc};
 
 use conv_transpose_kernels::tile::{self, Variant};
 
@@ -41,6 +41,9 @@ const BOXES_ALIGN: u32 = 1024;
 
 /// The fewest elements of an output that is large: about as many as the L2 cache of an H200 holds.
 const LARGE_OUTPUT: usize = 12 << 20;
+
+/// The most elements of an input, and of an output, that the L2 cache of an H200 keeps while a layer is computed.
+const MOST_KEPT: usize = 6 << 20;
 
 /// The fewest output channels of a tile that are stored in boxes.
 const LEAST_BOXED_CHANNELS: u32 = 16;
@@ -142,8 +145,8 @@ pub(super) struct Layout {
     /// What a pass writes for each row of positions: output rows, or elements of them if phases along x are in
     /// different passes.
     pub(super) places: u32,
-    /// Whether the output is larger than what the L2 cache holds.
-    pub(super) has_large_output: bool,
+    /// Elements of the output.
+    pub(super) outputs: usize,
     /// Whether producers write the rows that no tap reaches.
     pub(super) writes_bare_rows: bool,
 }
@@ -383,7 +386,7 @@ impl Layout {
             line_phases,
             line_slots: 1,
             places: cut.rows() * written[0] * written[1] * written[2] / line_phases,
-            has_large_output: problem.output_shape().len() >= LARGE_OUTPUT,
+            outputs: problem.output_shape().len(),
             writes_bare_rows: false,
         };
         let layout = layout.with_long_lines();
@@ -420,6 +423,25 @@ impl Layout {
     /// Whether there is something to multiply in every pass.
     pub(super) fn all_passes_have_taps(&self) -> bool {
         self.groups.iter().all(|groups| groups.iter().all(|group| !group.computed.is_empty()))
+    }
+
+    /// The numbers of all passes, those with the most taps first.
+    pub(super) fn pass_order(&self) -> Vec<usize> {
+        let taps = |&number: &usize| self.pass(number).iter().map(|group| group.taps).product();
+        let mut order: Vec<usize> = (0..self.passes()).collect();
+        order.sort_by_key(|number| Reverse::<usize>(taps(number)));
+        order
+    }
+
+    /// Whether all jobs of a pass may come before those of the next one, in kernels that are compiled for their layer.
+    /// Passes read the same input, and write rows of their own, if each has all phases along x. So the input has to stay
+    /// in the L2 cache, and so has the output where rows begin or end within sectors: those that neighbours share would
+    /// be written in pieces.
+    pub(super) fn may_have_passes_apart(&self) -> bool {
+        let width = self.axes[2].output as u32;
+        let keeps_output = width.is_multiple_of(tile::SECTOR_WORDS) || self.outputs <= MOST_KEPT;
+        let has_rows = self.passes() > 1 && self.groups[2].len() == 1;
+        self.cut.large_tiles && has_rows && self.input.len() <= MOST_KEPT && keeps_output
     }
 
     /// The groups of a pass.
@@ -482,7 +504,7 @@ impl Layout {
     /// of them, and that is worth it: of few channels or words it is not, nor if what is staged leaves too little room
     /// for what is multiplied, or if the cache takes the output anyway. Otherwise 0.
     pub(super) fn boxed_words(&self) -> u32 {
-        let is_worth_it = self.has_large_output
+        let is_worth_it = self.outputs >= LARGE_OUTPUT
             && self.tile_channels >= LEAST_BOXED_CHANNELS
             && self.boxed_bytes() <= MOST_BOXED_BYTES;
         if !(self.cut.large_tiles && self.has_rows_at_multiples(4) && self.holds_pieces() && is_worth_it) {

@@ -16,6 +16,7 @@ use super::{
     groups::Group,
     halves::{halved, slabs},
     layout::{Layout, Shared},
+    turns::Turns,
     walk::Walk,
 };
 use crate::{Axis, Problem};
@@ -113,7 +114,7 @@ impl Tables {
             pass_slabs: 0,
             stage_chunks: 0,
         };
-        for pass in 0..layout.passes() {
+        for pass in layout.pass_order() {
             builder.add_pass(layout.pass(pass));
         }
         let run_kinds = builder.runs.iter().fold(0, |kinds, run| kinds | run_kinds(run));
@@ -138,22 +139,23 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel for so many blocks, which change by a number of places from round to round,
-    /// and take some cycles. Whether it may begin while its input is being packed, and whether one team stores after
-    /// the other.
+    /// The parameters of the tile kernel, whose blocks share jobs out by turns, and take some cycles. Whether it may
+    /// begin while its input is being packed, and whether one team stores after the other.
     pub(super) fn tiling(
         &self,
         problem: &Problem<3>,
         layout: &Layout,
-        [workers, turn]: [u32; 2],
+        Turns { workers, turn, are_apart }: Turns,
         cycles: f64,
         awaits_input: bool,
         in_turn: bool,
     ) -> Tiling {
         let axes = problem.axes();
         let divisor = |value: u32| Divisor::new(value.into());
+        let jobs = layout.jobs(problem.groups()) as u32;
         let [box_n, box_z, box_y, box_x] = layout.cut.extents;
         let [_, tiles_z, tiles_y, tiles_x] = layout.tiles;
+        let passes = layout.passes() as u32;
         let output_plane: usize = axes.iter().map(|axis| axis.output).product();
         let stretches: &[Stretch] = cast_slice(&self.rows[self.first_stretch_row as usize..]);
         let bare_stretches = stretches.len() as u32;
@@ -161,7 +163,8 @@ impl Tables {
         let parts_of_plane = bare_stretches.div_ceil(bare_lanes);
         Tiling {
             channel_tiles: divisor(layout.channel_tiles),
-            passes: Divisor::new(layout.passes() as u64),
+            passes: divisor(passes),
+            pass_jobs: divisor(if are_apart { jobs / passes } else { 1 }),
             groups: Divisor::new(problem.groups() as u64),
             tiles_x: divisor(tiles_x),
             tiles_y: divisor(tiles_y),
@@ -249,9 +252,9 @@ impl Tables {
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,
             first_run_row: self.first_run_row,
-            jobs: layout.jobs(problem.groups()) as u32,
+            jobs,
             turn,
-            rounds: (layout.jobs(problem.groups()) as u32).div_ceil(workers.max(1)),
+            rounds: jobs.div_ceil(workers.max(1)),
             boxed_words: if self.shared.boxed { layout.boxed_words() } else { 0 },
             box_bytes: if layout.in_boxes { layout.stage_bytes() } else { 0 },
             merged_axes: layout.merged_axes,

@@ -472,9 +472,9 @@ pub(super) fn passes(task: &Task, layout: &Layout, conflicts: f64) -> Option<Vec
     layout.pass_order().into_iter().map(cycles).collect()
 }
 
-/// Cycles of the busiest multiprocessor where each has some rounds of jobs, the long ones first, as many of each pass:
-/// what it has on average, and no less than the shortest of those that some multiprocessor has to take `n` of, `n`
-/// times.
+/// Cycles of the busiest multiprocessor, at least, where each has so many rounds of jobs on average, as many of each
+/// pass, and the long ones come first: the average of all; and since of the longest jobs, `n` for each multiprocessor
+/// and one more, somebody has `n + 1`, that many times the shortest of these.
 fn busiest(passes: &[f64], rounds: f64) -> f64 {
     let average = passes.iter().sum::<f64>() / passes.len() as f64 * rounds;
     let mut longest_first = passes.to_vec();

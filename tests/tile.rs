@@ -357,14 +357,14 @@ fn columns_of_long_rows_of_taps() {
     }
 }
 
-/// Checks every third one of the ways that are described by some words, of which there are some for each kind of
+/// Checks every fourth one of the ways that are described by some words, of which there are some for each kind of
 /// kernels: neighbouring ways differ in little, and `cuda_tile.rs` runs all.
 fn check_those<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
         let those: Vec<_> = plans.iter().filter(|plan| plan.describe().contains(words)).collect();
         assert!(!those.is_empty(), "{architecture}, {precision}, {layer:?}");
-        those.into_iter().step_by(3).for_each(|plan| check_plan(layer, plan, input));
+        those.into_iter().step_by(4).for_each(|plan| check_plan(layer, plan, input));
     }
 }
 
@@ -385,9 +385,9 @@ fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &
     check_kinds(&KINDS, layer, input, words);
 }
 
-/// The same for some kinds of kernels. Neighbouring ways differ in little: every fifth one and every third one of those
-/// that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ in
-/// how they multiply and stage, which each way of theirs shows: every sixth one.
+/// The same for some kinds of kernels. Neighbouring ways differ in little: every seventh one and every fourth one of
+/// those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ
+/// in how they multiply and stage, which each way of theirs shows: every eighth one.
 fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
@@ -397,7 +397,7 @@ fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspos
         for (number, plan) in plans.iter().enumerate() {
             meant += usize::from(is_meant(plan));
             let is_checked =
-                if is_ordinary { number % 6 == 0 } else { number % 5 == 0 || is_meant(plan) && meant % 3 == 1 };
+                if is_ordinary { number % 8 == 0 } else { number % 7 == 0 || is_meant(plan) && meant % 4 == 1 };
             if is_checked {
                 check_plan(layer, plan, input);
             }
@@ -510,9 +510,9 @@ fn plan_that_converts<const D: usize>(
     plans_that_convert(layer, input, way).swap_remove(0)
 }
 
-/// Checks every third one of them, of every way; `cuda_tile.rs` runs all.
+/// Checks every fourth one of them, of every way; `cuda_tile.rs` runs all.
 fn check_converted<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) -> Vec<EmulatedPlan<D>> {
-    let some = |way| plans_that_convert(layer, input, way).into_iter().step_by(3);
+    let some = |way| plans_that_convert(layer, input, way).into_iter().step_by(4);
     let plans: Vec<_> = converted::WAYS.iter().flat_map(some).collect();
     plans.iter().for_each(|plan| check_plan(layer, plan, input));
     plans

@@ -128,8 +128,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
-
         #[test]
         fn exact_in_1d(batch in 0usize..4, groups in 1usize..4, ci in 1usize..7, co in 1usize..15, x in axis(80)) {
             check_layer(batch, groups, [ci, co], [x]);

@@ -60,7 +60,7 @@ impl Kind for Tile {
     const EMULATED: &'static str = "emulated tile";
     const HAS_WIDE: bool = false;
     /// Hundreds of threads meet at barriers many times, however small the case.
-    const EMULATED_SHARE: u32 = 16;
+    const EMULATED_SHARE: u32 = 24;
     const ROUNDOFF: f64 = 1.0 / (1 << 19) as f64;
 }
 

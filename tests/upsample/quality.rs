@@ -34,11 +34,11 @@ fn psnr(one: &DynamicImage, other: &DynamicImage, border: u32) -> f64 {
 
 #[test]
 fn the_photograph_agrees_with_another_resizer() {
-    let (workshop, photograph) = (Workshop::new(), photograph());
+    let (workshop, photograph) = (Workshop::new(), photograph().crop_imm(128, 128, 256, 256));
     for (filter, other, scale) in at_scales([2, 3, 4]).filter(|(filter, ..)| filter.starts_with("bi")) {
         let ours = workshop.enlarge(&photograph, filter, scale);
         // Resizers differ in what they take to lie beyond the edge.
-        let psnr = psnr(&ours, &photograph.resize_exact(scale * 512, scale * 512, other), 4 * scale);
+        let psnr = psnr(&ours, &photograph.resize_exact(scale * 256, scale * 256, other), 4 * scale);
         println!("{filter} x{scale}: {psnr:.1} dB");
         assert!(psnr > 60.0, "{filter} x{scale}: {psnr:.1} dB");
     }
@@ -136,13 +136,13 @@ fn pictures_of_a_pixel_or_a_line_are_enlarged() {
 #[test]
 fn verification_passes_and_tells_the_difference() {
     let workshop = Workshop::new();
-    workshop.put_image("in.png", &photograph().crop_imm(150, 50, 90, 70));
+    workshop.put_image("in.png", &photograph().crop_imm(150, 50, 45, 35));
     for (filter, _, scale) in at_scales([2, 3, 8]) {
         let report = workshop.succeeds(&format!("in.png -o out.png --filter {filter} --scale {scale} --verify"));
         let difference = report.split("difference ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         let difference: f64 = difference.parse().unwrap_or_else(|_| panic!("no difference in\n{report}"));
         assert!(difference < 1e-4, "{filter} x{scale}: {difference}");
-        assert!(report.contains(&format!("all {}", 90 * 70 * 3 * scale * scale)), "{report}");
+        assert!(report.contains(&format!("all {}", 45 * 35 * 3 * scale * scale)), "{report}");
     }
 }
 

@@ -364,23 +364,24 @@ fn a_packed_weight_may_be_smaller_than_the_weight() {
     }
 }
 
-/// The output of a plan whose input and output begin that many words after an aligned address. Nothing else is written.
+/// The output of a plan whose tensors begin that many words after an aligned address. Nothing else is written.
 fn forward_at<const D: usize>(
     plan: &Plan<D>,
     input: &Tensor<f32, D>,
     weight: &Tensor<f32, D>,
     offset: usize,
 ) -> Vec<f32> {
-    let shifted = [vec![f32::NAN; offset], input.as_slice().to_vec()].concat();
-    let (input, weight) =
-        (DeviceBuffer::from_slice(&shifted).unwrap(), DeviceBuffer::from_slice(weight.as_slice()).unwrap());
+    let shifted = |tensor: &Tensor<f32, D>| {
+        DeviceBuffer::from_slice(&[vec![f32::NAN; offset], tensor.as_slice().to_vec()].concat()).unwrap()
+    };
+    let (input, weight) = (shifted(input), shifted(weight));
     let len = Tensor::filled(plan.output_shape(), 0.0f32).unwrap().as_slice().len();
     let output = DeviceBuffer::from_slice(&vec![f32::NAN; offset + len + 4]).unwrap();
     let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
     let address = |buffer: &DeviceBuffer<f32>, offset: usize| buffer.as_device_ptr().as_raw() + 4 * offset as u64;
     // SAFETY: the buffers have room for the problem's tensors behind the offset, and live until the synchronisation.
     unsafe {
-        let (input, weight, output) = (address(&input, offset), address(&weight, 0), address(&output, offset));
+        let [input, weight, output] = [&input, &weight, &output].map(|buffer| address(buffer, offset));
         plan.forward_raw(stream.as_inner().cast::<c_void>(), input, weight, None, output).unwrap();
     }
     stream.synchronize().unwrap();

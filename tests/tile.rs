@@ -386,8 +386,8 @@ fn check_all<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>, words: &
 }
 
 /// The same for some kinds of kernels. Neighbouring ways differ in little: every seventh one and every fourth one of
-/// those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores differ
-/// in how they multiply and stage, which each way of theirs shows: every eighth one.
+/// those that are described so will do; `cuda_tile.rs` runs all ways of layers like these on a GPU. Ordinary cores
+/// differ in how they multiply and stage, which each way of theirs shows: every eighth one.
 fn check_kinds<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>, words: &str) {
     for &(architecture, precision) in kinds {
         let plans = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
@@ -660,6 +660,28 @@ fn the_largest_input_may_be_anywhere() {
                 let is_exact = actual.as_slice().iter().zip(&exact).all(|(&value, &exact)| f64::from(value) == exact);
                 assert!(is_exact, "{}, element {element}", plan.describe());
             }
+        }
+    }
+}
+
+/// The same of a weight's elements, the last of which is beyond those that are looked at four at a time.
+#[test]
+fn the_largest_weight_may_be_anywhere() {
+    let layer = ConvTranspose::<2>::builder(21, 57, [3, 3]).build().unwrap();
+    let input = Shape::batched(1, 21, [5, 9]);
+    let x = Tensor::filled(input, 1.0f32).unwrap();
+    let plans = converted::WAYS.each_ref().map(|way| plan_that_converts(&layer, input, way));
+    let zeros = Tensor::filled(layer.weight_shape(), 0.0f32).unwrap();
+    let count = zeros.as_slice().len();
+    assert_eq!(count % 4, 1);
+    for element in [0, count / 2, count - 2, count - 1] {
+        let mut w = zeros.clone();
+        w.as_mut_slice()[element] = 2f32.powi(40);
+        let exact = oracle::forward(plans[0].problem(), x.as_slice(), w.as_slice(), None);
+        for plan in &plans {
+            let actual = plan.forward(&x, &w, None).unwrap();
+            let is_exact = actual.as_slice().iter().zip(&exact).all(|(&value, &exact)| f64::from(value) == exact);
+            assert!(is_exact, "{}, element {element}", plan.describe());
         }
     }
 }

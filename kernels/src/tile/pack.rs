@@ -9,17 +9,19 @@
 //! columns each. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
 
 #[cfg(not(cuda_arch = "sm_70"))]
-use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem};
+use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem, warp};
 use cuda_std::{kernel, mem, thread};
 
 use super::parameters::{Packing, Slab};
 #[cfg(not(cuda_arch = "sm_70"))]
 use super::{
-    largest::{largest_of_block, largest_of_four},
+    largest::{finite, largest_of_block, largest_of_four},
     rounding::{round_to_tf32, split},
-    scale::{self, power_of_two},
+    scale::{Exponent, power_of_two},
 };
 use crate::index::Index;
+#[cfg(not(cuda_arch = "sm_70"))]
+use crate::unrolled::unrolled;
 
 /// Words of the header of a weight that is packed as `f16`: the largest magnitudes that as many blocks have found in
 /// it.
@@ -82,21 +84,22 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
-    const UNDER_WAY: u64 = 4;
+    // What packs the weight may begin, and waits for the header.
+    #[cfg(cuda_arch = "sm_90a")]
+    cuda_std::grid::launch_dependents();
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
-    let step = u64::from(WEIGHT_HEADER * WEIGHING_THREADS);
-    let mut largest = 0.0f32;
-    let mut first = u64::from(block * WEIGHING_THREADS + thread);
-    while first < elements {
-        let elements = [0, 1, 2, 3].map(|next| first + next * step).map(|element| {
-            // SAFETY: the caller's promise, if there is such an element.
-            unsafe { mem::load_readonly_if(element < elements, weight.wrapping_add(element as usize)) }
-        });
-        largest = larger_magnitude(largest, largest_of_four(elements));
-        first += UNDER_WAY * step;
-    }
+    let first = u64::from(block * WEIGHING_THREADS + thread);
+    let fours = if weight.addr().is_multiple_of(16) { elements / 4 } else { 0 };
+    let fours_weight = weight.cast::<[f32; 4]>();
     // SAFETY: the caller's promise; all threads of the block come here together.
     unsafe {
+        let of_fours = largest_of_share(first, fours, |has, four| {
+            largest_of_four(mem::load_readonly_if(has, fours_weight.wrapping_add(four as usize)))
+        });
+        let of_rest = largest_of_share(4 * fours + first, elements, |has, element| {
+            finite(mem::load_readonly_if(has, weight.wrapping_add(element as usize)))
+        });
+        let largest = larger_magnitude(of_fours, of_rest);
         let largest = largest_of_block(largest, dynamic_shared_mem(), WEIGHING_THREADS / 32);
         if thread == 0 {
             mem::store(header.add(block as usize), largest.to_bits());
@@ -104,24 +107,47 @@ pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
     }
 }
 
+/// The largest magnitude of every so many of what comes before the end, from a first one on, of which eight are under
+/// way together. What is beyond the end is zero.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(gpu, inline(always))]
+fn largest_of_share(mut first: u64, end: u64, load: impl Fn(bool, u64) -> f32) -> f32 {
+    const STEP: u64 = (WEIGHT_HEADER * WEIGHING_THREADS) as u64;
+    const UNDER_WAY: usize = 8;
+    let mut largest = 0.0f32;
+    while first < end {
+        let mut values = [0.0; UNDER_WAY];
+        unrolled!(NEXT in 0..UNDER_WAY, at most 8 => {
+            let number = first + NEXT as u64 * STEP;
+            values[NEXT] = load(number < end, number);
+        });
+        unrolled!(NEXT in 0..UNDER_WAY, at most 8 => {
+            largest = larger_magnitude(largest, values[NEXT]);
+        });
+        first += UNDER_WAY as u64 * STEP;
+    }
+    largest
+}
+
 /// Packs weights as `f16`, two input channels in a word, scaled to what these hold.
 ///
 /// # Safety
 /// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to a
-/// header that is complete, and behind it `packing.words` words that nothing else accesses meanwhile. The grid is
-/// one-dimensional and has at least that many threads, in whole warps.
+/// header that is complete, or is when the grid before this one has ended, and behind it `packing.words` words that
+/// nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads, in whole warps.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel]
 pub unsafe fn pack_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    // SAFETY: the caller's promise; all lanes of the warp come here together.
-    let scale = power_of_two(unsafe { scale::of_weight(packed, false) });
+    // There are whole slabs, so that lanes of a warp have a word each, or none has.
     if index < packing.words {
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight) * scale);
-            mem::store(packed.add((WEIGHT_HEADER + index) as usize).cast(), half::pack(channels));
+            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight));
+            let scale = scale_behind_weighing(packed, false);
+            let word = half::pack(channels.map(|value| value * scale));
+            mem::store(packed.add((WEIGHT_HEADER + index) as usize).cast(), word);
         }
     }
 }
@@ -155,20 +181,35 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
 #[kernel]
 pub unsafe fn pack_split_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
     let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    // SAFETY: the caller's promise; all lanes of the warp come here together.
-    let scale = power_of_two(unsafe { scale::of_weight(packed, true) });
+    // There are whole slabs, so that lanes of a warp have a word each, or none has.
     if index < packing.words {
         let (slab, within) = index.divide(packing.slab_words);
         // SAFETY: the caller's promise, and the index is within the packed weight.
         unsafe {
-            let parts =
-                [0, 1].map(|channel| split::<0>(weight_at(slab, within, channel, &packing, slabs, weight) * scale));
+            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight));
+            let scale = scale_behind_weighing(packed, true);
+            let parts = channels.map(|value| split::<0>(value * scale));
             let place = packed.add(WEIGHT_HEADER as usize + 2 * (index - within) as usize + within as usize);
             mem::store(place.cast(), half::pack(parts.map(|(large, _)| large)));
             let place = place.add(packing.slab_words.value() as usize);
             mem::store(place.cast(), half::pack(parts.map(|(_, small)| small)));
         }
     }
+}
+
+/// The power of two for a weight whose largest values the grid before this one finds, once it has ended.
+///
+/// # Safety
+/// `header` is that of a weight; all lanes of the warp come here together.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(gpu, inline(always))]
+unsafe fn scale_behind_weighing(header: *const f32, split: bool) -> f32 {
+    #[cfg(cuda_arch = "sm_90a")]
+    cuda_std::grid::await_prerequisites();
+    // SAFETY: the caller's promise; the header is aligned, as all packed weights are.
+    let largest = unsafe { mem::load(header.cast::<[u32; 4]>().add(warp::lane_id() as usize)) };
+    // SAFETY: the caller's promise.
+    power_of_two(unsafe { Exponent::of_header(largest, split) })
 }
 
 /// The weight in word `within` of a slab, of the given one of its channels; zero if there is none.

@@ -67,6 +67,17 @@ impl Exponent {
         Self::above(bits, if split { BEST_OF_SPLIT } else { BEST })
     }
 
+    /// The exponent for a weight, which may be `split`, of whose header each lane of a warp has four words.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here together.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) unsafe fn of_header(largest: [u32; (WEIGHT_HEADER / 32) as usize], split: bool) -> Self {
+        // SAFETY: the caller's promise.
+        let largest = unsafe { warp::warp_reduce_max(u32::MAX, largest.into_iter().fold(0, u32::max)) };
+        Self::of_largest(largest, split)
+    }
+
     /// That of values around one, which may be `split`, before there were any.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
@@ -190,11 +201,10 @@ impl Scale {
 #[cfg_attr(gpu, inline(always))]
 pub(crate) unsafe fn of_weight(header: *const f32, split: bool) -> Exponent {
     const EACH: u32 = WEIGHT_HEADER / 32;
-    const { assert!(EACH == 4) };
     // SAFETY: the caller's promise; the header is aligned to 16 bytes, as all packed weights are.
     unsafe {
         let largest = mem::load_readonly(header.cast::<[u32; EACH as usize]>().add(warp::lane_id() as usize));
-        Exponent::of_largest(warp::warp_reduce_max(u32::MAX, largest.into_iter().fold(0, u32::max)), split)
+        Exponent::of_header(largest, split)
     }
 }
 

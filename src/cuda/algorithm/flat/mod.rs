@@ -25,7 +25,7 @@ use crate::{
         error::Unsupported,
         parameters::check_limits,
         recipe::{
-            Argument::{self, Bias, Output, PackedInput, PackedWeight, Weight},
+            Argument::{self, Bias, Output, PackedInput, PackedWeight},
             Launch, Recipe, Table,
         },
     },
@@ -148,12 +148,11 @@ fn others(task: &Task) -> Vec<Recipe> {
 fn recipe_for(task: &Task, (cycles, layout): &Candidate) -> Recipe {
     let (packing, split) = (packing(task, layout), layout.cut.variant.split);
     let input = Packed::new(&task.problem, layout);
-    let pack = vec![Argument::value(&packing), Argument::Table(1), Weight, PackedWeight];
     Recipe {
         tables: vec![Table::new(&layout.parts.rows()), Table::new(&layout.parts.slabs)],
         packed_len: WEIGHT_HEADER as usize + (layout.cut.parts_of_factor() * packing.words) as usize,
         input_len: input.len(),
-        pack: vec![tile::weigh(&task.problem), Launch::per_element(tile::pack_f16(split), packing.words.into(), pack)],
+        pack: tile::pack_as_f16(task, split, &packing, 1),
         description: layout.to_string(),
         cycles: Some(*cycles),
         launches: input.pack(&task.problem, layout).into_iter().chain([compute(task, layout, &input)]).collect(),

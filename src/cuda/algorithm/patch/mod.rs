@@ -20,7 +20,7 @@ use crate::{
         error::Unsupported,
         parameters::check_limits,
         recipe::{
-            Argument::{self, Bias, Input, Output, PackedWeight, Weight},
+            Argument::{self, Bias, Input, Output, PackedWeight},
             Launch, Recipe, Table,
         },
     },
@@ -108,7 +108,6 @@ fn others(task: &Task) -> Vec<Recipe> {
 
 fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
     let packing = packing(&task.problem, layout);
-    let pack = vec![Argument::value(&packing), Argument::Table(0), Weight, PackedWeight];
     let parameters = parameters(&task.problem, layout);
     let arguments = vec![Argument::value(&parameters), Input, PackedWeight, Bias, Output];
     let compute = Launch {
@@ -120,10 +119,7 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
     Recipe {
         tables: vec![Table::new(&slabs(&task.problem))],
         packed_len: WEIGHT_HEADER as usize + (layout.tile.parts() * packing.words) as usize,
-        pack: vec![
-            tile::weigh(&task.problem),
-            Launch::per_element(tile::pack_f16(task.precision.splits_factors()), packing.words.into(), pack),
-        ],
+        pack: tile::pack_as_f16(task, task.precision.splits_factors(), &packing, 0),
         description: layout.to_string(),
         cycles: Some(*cycles),
         launches: vec![compute],

@@ -17,7 +17,7 @@ mod turns;
 mod walk;
 
 use bytemuck::{Pod, bytes_of, cast_slice};
-use conv_transpose_kernels::tile::{self, Variant};
+use conv_transpose_kernels::tile::{self, Packing, Variant};
 
 use super::{Algorithm, Implementation, Target, Task, fill};
 use crate::cuda::{
@@ -176,23 +176,31 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
     let variant = part.layout.cut.variant;
     let slabs = add_table(recipe, &part.tables.slabs);
     if packing.words > 0 {
-        let arguments = vec![Argument::value(&packing), Argument::Table(slabs), Weight, PackedWeight];
-        if variant.f16 {
-            recipe.pack.push(Launch { first_packed, ..weigh(&task.problem) });
+        let launches = if variant.f16 {
             recipe.packed_len += tile::WEIGHT_HEADER as usize;
-        }
-        let launch = Launch::per_element(pack_kernel(variant), packing.words.into(), arguments);
-        recipe.pack.push(Launch { first_packed, ..launch });
+            pack_as_f16(task, variant.split, &packing, slabs)
+        } else {
+            vec![pack(pack_kernel(variant), &packing, slabs)]
+        };
+        recipe.pack.extend(launches.into_iter().map(|launch| Launch { first_packed, ..launch }));
         recipe.packed_len += packing.words as usize * if variant.split { 2 } else { 1 };
     }
     first_packed
 }
 
-/// The launch that finds the largest values of the weight.
-pub(super) fn weigh(problem: &Problem<3>) -> Launch {
-    let elements = problem.weight_shape().len() as u64;
+/// The launch that packs the weight by a kernel and the table of that number.
+fn pack(kernel: &'static str, packing: &Packing, table: usize) -> Launch {
+    let arguments = vec![Argument::value(packing), Argument::Table(table), Weight, PackedWeight];
+    Launch::per_element(kernel, packing.words.into(), arguments)
+}
+
+/// The launches that pack the weight as `f16`, or as sums of two such numbers: one finds its largest values, which the
+/// other one waits for when it has loaded its own.
+pub(super) fn pack_as_f16(task: &Task, split: bool, packing: &Packing, table: usize) -> Vec<Launch> {
+    let elements = task.problem.weight_shape().len() as u64;
     let arguments = vec![Argument::value(&elements), Weight, PackedWeight];
-    Launch::of_blocks(WEIGH, tile::WEIGHT_HEADER, tile::WEIGHING_THREADS, arguments)
+    let weigh = Launch::of_blocks(WEIGH, tile::WEIGHT_HEADER, tile::WEIGHING_THREADS, arguments);
+    vec![weigh, Launch { beside: task.target.large_tiles, ..pack(pack_f16(split), packing, table) }]
 }
 
 /// Adds a table to a recipe: its number.

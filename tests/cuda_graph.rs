@@ -181,6 +181,35 @@ fn a_graph_of_flat_kernels_computes_the_same() {
     case.check_replays(&graph);
 }
 
+/// As in training: the graph packs the weight that there is when it runs, in whatever way.
+#[test]
+fn a_graph_may_pack_the_weight() {
+    let Some(device) = gpu::device("a_graph_may_pack_the_weight") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut cases: Vec<Case> = TASKS.map(|(algorithm, precision)| Case::new(&device, algorithm, precision)).into();
+    // As `f16` only where kernels of 9.0 are.
+    let layer = ConvTranspose2d::builder(16, 24, [3, 3]).build().unwrap();
+    for precision in [Precision::F32, Precision::Tf32] {
+        let options = Options::default().algorithm(Algorithm::Flat).precision(precision);
+        let plan = Plan::new(&device, &layer, Shape::batched(2, 16, [40, 50]), options);
+        cases.extend(plan.ok().map(|plan| Case::of(&device, &layer, plan)));
+    }
+    for mut case in cases {
+        let mut packed = case.pack();
+        case.stream.synchronize().unwrap();
+        let graph = Graph::capture(&mut case, |case| {
+            packed.update(&case.plan, &case.stream, &case.weight).unwrap();
+            case.forward_packed(&packed);
+        });
+        for seed in [2, 3] {
+            let fresh = case.device.upload(&fractions(case.weight.shape(), seed)).unwrap();
+            // SAFETY: both tensors live until the first replay's download has waited for the stream.
+            unsafe { case.weight.buffer_mut().async_copy_from(fresh.buffer(), &case.stream).unwrap() };
+            case.check_replays(&graph);
+        }
+    }
+}
+
 /// Regions of the output are computed by launches that run beside each other.
 #[test]
 fn a_graph_of_regions_computes_the_same() {

@@ -446,6 +446,17 @@ fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
     }
 }
 
+/// More channels than a team has biases of: it has those of its tile, which is another one from job to job.
+#[test]
+fn biases_are_those_of_the_tile() {
+    let layer = ConvTranspose::<1>::builder(4, 1100, [4]).stride([2]).padding([1]).build().unwrap();
+    let input = Shape::batched(6, 4, [300]);
+    for &(architecture, precision) in &KINDS[..2] {
+        let plan = EmulatedPlan::with_architecture(&layer, input, options(precision), architecture).unwrap();
+        check_plan(&layer, &plan, input);
+    }
+}
+
 /// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four
 /// and eight; with groups, a bias, and channels beyond a tile.
 #[test]

@@ -304,6 +304,32 @@ fn patch_kernels_take_tensors_at_any_address() {
     }
 }
 
+/// Of large weights, blocks pack portions, which they copy by fours where these are aligned.
+#[test]
+fn large_weights_are_packed_from_any_address() {
+    let Some(newest) = device("large_weights_are_packed_from_any_address") else { return };
+    let older: &[&str] = if newest.compute_capability() < (8, 0) { &[] } else { &["sm_80"] };
+    for &architecture in older.iter().chain([&newest.architecture()]) {
+        let device = Device::with_architecture(0, architecture).unwrap();
+        for (channels, groups, kernel, stride) in
+            [([520, 270], 1, 4, 2), ([520, 270], 1, 3, 1), ([768, 272], 2, 3, 2), ([1000, 330], 1, 2, 2)]
+        {
+            let layer = ConvTranspose2d::builder(channels[0], channels[1], [kernel; 2]).stride([stride; 2]);
+            let layer = layer.groups(groups).build().unwrap();
+            let input = whole_numbers(Shape::batched(2, channels[0], [4, 6]), 1);
+            let weight = whole_numbers(layer.weight_shape(), 2);
+            let expected = expected(&layer, &input, &weight, None);
+            for precision in [Precision::F32, Precision::Tf32] {
+                let plan = Plan::new(&device, &layer, input.shape(), Options::default().precision(precision)).unwrap();
+                for offset in [0, 1] {
+                    let what = format!("{architecture}, {precision}, {layer:?}, offset {offset}: {}", plan.describe());
+                    assert!(forward_at(&plan, &input, &weight, offset) == expected, "{what}");
+                }
+            }
+        }
+    }
+}
+
 /// Where the rows of the input are aligned, tile kernels copy boxes of it on compute capability 9.0. They reach over
 /// all edges, and beyond the last channel and sample, where zeros are to be staged, but not into another group's
 /// channels.

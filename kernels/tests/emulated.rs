@@ -2,6 +2,7 @@
 
 mod case;
 mod packed_input;
+mod packed_weight;
 mod weighed;
 
 use std::fs;

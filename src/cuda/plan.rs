@@ -433,7 +433,7 @@ impl<const D: usize> Plan<D> {
             // SAFETY: the caller's promise, and the workspace is as large as the packed operands.
             unsafe {
                 self.pack(stream, &operands)?;
-                self.launch(stream, &self.recipe.launches, &self.kernels, &operands)
+                self.launch(stream, &self.recipe.launches, &self.kernels, &operands, !self.recipe.pack.is_empty())
             }
         };
         // SAFETY: the caller's promise.
@@ -452,7 +452,7 @@ impl<const D: usize> Plan<D> {
     /// As [`launch`](Self::launch).
     pub(super) unsafe fn pack(&self, stream: sys::CUstream, operands: &Operands) -> Result<(), CudaError> {
         // SAFETY: the caller's promise.
-        unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands) }
+        unsafe { self.launch(stream, &self.recipe.pack, &self.packers, operands, false) }
     }
 
     /// Launches the kernels that compute the output, with a weight that is packed, if it has to be. A graph that
@@ -464,7 +464,7 @@ impl<const D: usize> Plan<D> {
         let enqueue = |scratch| {
             let operands = self.recipe.with_scratch(*operands, scratch);
             // SAFETY: the caller's promise, and there is as much memory as the recipe says.
-            unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, &operands) }
+            unsafe { self.launch(stream, &self.recipe.launches, &self.kernels, &operands, false) }
         };
         // SAFETY: the caller's promise.
         unsafe {
@@ -482,7 +482,8 @@ impl<const D: usize> Plan<D> {
         Ok(())
     }
 
-    /// Launches kernels in order, unless there is nothing to compute: a grid cannot be empty.
+    /// Launches kernels in order, unless there is nothing to compute: a grid cannot be empty. The first one may begin
+    /// beside what is before it in the stream if it `follows` a launch of the same call.
     ///
     /// # Safety
     /// The device's context is current and `stream` belongs to it. The operands are addresses that the device can
@@ -494,6 +495,7 @@ impl<const D: usize> Plan<D> {
         launches: &[Launch],
         kernels: &[LaunchKernel],
         operands: &Operands,
+        mut follows: bool,
     ) -> Result<(), CudaError> {
         if self.problem.output_shape().len() == 0 {
             return Ok(());
@@ -506,7 +508,9 @@ impl<const D: usize> Plan<D> {
             let operands = launch.operands(operands);
             let maps = launch.tensor_maps(&operands)?;
             let arguments = launch.pointers(&self.table_addresses, &operands, &maps);
-            let Launch { blocks, threads, shared_bytes, cluster, beside, .. } = *launch;
+            let Launch { blocks, threads, shared_bytes, cluster, .. } = *launch;
+            let beside = launch.beside && follows;
+            follows = true;
             let grid = Grid { blocks, threads, shared_bytes, stream, cluster, beside };
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
             unsafe { kernel.now().launch(grid, arguments)? };

@@ -62,7 +62,8 @@ pub(super) struct Launch {
     pub(super) least_blocks: u32,
     /// Neighbouring blocks along x that are a cluster; 1 if there are no clusters.
     pub(super) cluster: u32,
-    /// Whether it may run beside the launch before it.
+    /// Whether it may begin while the launch before it in the same call still runs. It does not end before that does: so
+    /// what waits for it waits for all that was before it.
     pub(super) beside: bool,
     /// Whether a kernel that is compiled for its layer does this itself: not needed if the launch behind it has such a
     /// one.

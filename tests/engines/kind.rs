@@ -60,7 +60,7 @@ impl Kind for Tile {
     const EMULATED: &'static str = "emulated tile";
     const HAS_WIDE: bool = false;
     /// Hundreds of threads meet at barriers many times, however small the case.
-    const EMULATED_SHARE: u32 = 24;
+    const EMULATED_SHARE: u32 = 32;
     const ROUNDOFF: f64 = 1.0 / (1 << 19) as f64;
 }
 
@@ -79,5 +79,5 @@ impl Kind for OrdinaryTile {
     const CUDA: &'static str = "cuda tile on ordinary cores";
     const EMULATED: &'static str = "emulated tile on ordinary cores";
     const HAS_WIDE: bool = false;
-    const EMULATED_SHARE: u32 = 32;
+    const EMULATED_SHARE: u32 = 48;
 }

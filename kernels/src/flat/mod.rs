@@ -123,7 +123,7 @@ unsafe fn flat<const BLOCKS: usize, const SPLIT: bool>(t: &Flat, operands: &Oper
     // SAFETY: the caller's promise; the roles differ between warps.
     unsafe {
         set_up(t, operands);
-        // The input is being packed until then.
+        // Input and weight are being packed until then.
         #[cfg(cuda_arch = "sm_90a")]
         cuda_std::grid::await_prerequisites();
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {

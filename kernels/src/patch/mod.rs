@@ -118,6 +118,9 @@ unsafe fn patch<const SLOTS: usize, const SPLIT: bool>(t: &Patch, operands: &Ope
     // SAFETY: the caller's promise; the roles differ between warp groups.
     unsafe {
         set_up(t);
+        // The weight is being packed until then.
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::grid::await_prerequisites();
         if thread::thread_idx_x() < TEAMS * TEAM_THREADS {
             // Two times what teams have and two times what the others have is four times 128, with which a block is
             // launched.

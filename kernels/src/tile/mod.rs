@@ -51,6 +51,7 @@ mod rounding;
 mod scale;
 mod stage;
 mod store;
+mod words;
 
 pub use bare::{BARE_BYTES, BARE_WRITERS};
 pub use cuda_std::async_copy::{TensorMap, TensorMaps};
@@ -67,8 +68,8 @@ pub use pack_input::*;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub use packing_grids::INPUT_PACKING_THREADS;
 pub use parameters::{
-    Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, ROW_TAPS, Run, Slab,
-    Stretch, Tiling,
+    Chunk, HALVES, JOINED_ROW_TAPS, JOINED_ROWS, MOST_NEIGHBOURS, OutputPlace, Packing, Pass, Portions, ROW_TAPS, Run,
+    Slab, Stretch, Tiling,
 };
 pub use partners::{MOST_PARTNERS, product_bytes};
 use place::{Place, Upcoming, job_of_last_round, next_job};
@@ -81,6 +82,7 @@ use stage::Operands;
 // What the flat and the patch kernels need besides.
 pub use store::{LINE_BYTES, SECTOR_WORDS};
 use store::{NOTHING, Target};
+pub use words::PORTION_THREADS;
 #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
 pub(crate) use {
     largest::{finite, largest_of_pairs},
@@ -148,7 +150,7 @@ unsafe fn tile<
         Ring::set_up(t, stage::fetch_arrivals(t, operands), if CONVERT { Some(stage::INPUT_PRODUCERS) } else { None });
         #[cfg(cuda_arch = "sm_90a")]
         {
-            if F16 && !CONVERT && t.awaits_input != 0 {
+            if t.awaits != 0 {
                 cuda_std::grid::await_prerequisites();
             }
             // What follows in the stream and need not wait writes elsewhere, and may read what has been waited for

@@ -1,4 +1,4 @@
-//! Pack: brings the weight into the form in which the tile kernels stage it, one thread per packed word.
+//! Pack: brings the weight into the form in which the tile kernels stage it. Which thread packs what, `words` says.
 //!
 //! A slab is the matrix of one kernel element: eight input channels, or eight pairs of them as `f16`, which are
 //! neighbours or four apart, by the output channels of a tile. Or it is that of two, with eight channels each. Within
@@ -8,18 +8,21 @@
 //! share the columns, blocks of eight columns belong to them in turn; or, of up to four channels, one, two or four
 //! columns each. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
 
+#[cfg(any(cuda_arch = "sm_70", not(gpu)))]
+use super::words::{weights_of, word_of_thread};
 #[cfg(not(cuda_arch = "sm_70"))]
-use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem, warp};
-use cuda_std::{kernel, mem, thread};
+use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem, thread, warp};
+use cuda_std::{kernel, mem};
 
 use super::parameters::{Packing, Slab};
 #[cfg(not(cuda_arch = "sm_70"))]
 use super::{
     largest::{finite, largest_of_block, largest_of_four},
+    parameters::Portions,
     rounding::{round_to_tf32, split},
     scale::{Exponent, power_of_two},
+    words::for_each_word,
 };
-use crate::index::Index;
 #[cfg(not(cuda_arch = "sm_70"))]
 use crate::unrolled::unrolled;
 
@@ -28,13 +31,7 @@ use crate::unrolled::unrolled;
 pub const WEIGHT_HEADER: u32 = 128;
 
 /// Threads of such a block.
-pub const WEIGHING_THREADS: u32 = 256;
-
-/// Words of eight input channels by eight output channels.
-const BLOCK_WORDS: u32 = 64;
-
-/// Input channels of half a slab, if it has 16.
-const HALF: u32 = 8;
+pub const WEIGHING_THREADS: u32 = 512;
 
 /// Packs weights as they are, for ordinary cores.
 ///
@@ -45,13 +42,11 @@ const HALF: u32 = 8;
 #[cfg(any(cuda_arch = "sm_70", not(gpu)))]
 #[kernel]
 pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
-    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    if index < packing.words {
-        let (slab, within) = index.divide(packing.slab_words);
-        // SAFETY: the caller's promise, and the index is within the packed weight.
+    if let Some((slab, within)) = word_of_thread(&packing) {
+        // SAFETY: the caller's promise, and the word is within the packed weight.
         unsafe {
-            let value = weight_at(slab, within, 0, &packing, slabs, weight);
-            mem::store(packed.add(index as usize), value);
+            let [value] = weights_of(slab, within, &packing, slabs, weight);
+            mem::store(packed.add(word_at(&packing, slab, within)), value);
         }
     }
 }
@@ -59,19 +54,24 @@ pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, pac
 /// Packs weights rounded to TF32.
 ///
 /// # Safety
-/// As [`pack`](fn@pack).
+/// As [`pack`](fn@pack), if there are no portions. Otherwise the grid has a block of [`PORTION_THREADS`](super::PORTION_THREADS) threads for each of
+/// them, with shared memory for the stage's table of slabs and, behind it, `row_words` for each input channel.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[kernel]
-pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
-    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    if index < packing.words {
-        let (slab, within) = index.divide(packing.slab_words);
-        // SAFETY: the caller's promise, and the index is within the packed weight.
-        unsafe {
-            let value = weight_at(slab, within, 0, &packing, slabs, weight);
-            mem::store(packed.add(index as usize), round_to_tf32::<0>(value));
-        }
-    }
+#[kernel(launch_bounds(512, 1))]
+pub unsafe fn pack_tf32(
+    packing: Packing,
+    portions: Portions,
+    slabs: *const Slab,
+    weight: *const f32,
+    packed: *mut f32,
+) {
+    let store = |(), slab, within, [value]: [f32; 1]| {
+        // SAFETY: the caller's promise: the word is within the packed weight.
+        unsafe { mem::store(packed.add(word_at(&packing, slab, within)), round_to_tf32::<0>(value)) };
+    };
+    let_dependents_begin();
+    // SAFETY: the caller's promise.
+    unsafe { for_each_word(&packing, &portions, slabs, weight, || (), store) };
 }
 
 /// Finds the largest finite magnitudes of the weight, each block that of a part of its elements: the header of the
@@ -82,11 +82,9 @@ pub unsafe fn pack_tf32(packing: Packing, slabs: *const Slab, weight: *const f32
 /// else accesses meanwhile. There are as many blocks, of [`WEIGHING_THREADS`] threads, with a word of shared memory for
 /// each warp.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[kernel]
+#[kernel(launch_bounds(512, 1))]
 pub unsafe fn weigh(elements: u64, weight: *const f32, header: *mut u32) {
-    // What packs the weight may begin, and waits for the header.
-    #[cfg(cuda_arch = "sm_90a")]
-    cuda_std::grid::launch_dependents();
+    let_dependents_begin();
     let (block, thread) = (thread::block_idx_x(), thread::thread_idx_x());
     let first = u64::from(block * WEIGHING_THREADS + thread);
     let fours = if weight.addr().is_multiple_of(16) { elements / 4 } else { 0 };
@@ -132,44 +130,46 @@ fn largest_of_share(mut first: u64, end: u64, load: impl Fn(bool, u64) -> f32) -
 /// Packs weights as `f16`, two input channels in a word, scaled to what these hold.
 ///
 /// # Safety
-/// The pointers are device pointers: `slabs` to the stage's table of slabs, `weight` to the weight, `packed` to a
-/// header that is complete, or is when the grid before this one has ended, and behind it `packing.words` words that
-/// nothing else accesses meanwhile. The grid is one-dimensional and has at least that many threads, in whole warps.
+/// As [`pack_tf32`](fn@pack_tf32), but `packed` begins with a header, which is complete, or is when the grid before this
+/// one has ended. Blocks have whole warps.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[kernel]
-pub unsafe fn pack_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
-    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    // There are whole slabs, so that lanes of a warp have a word each, or none has.
-    if index < packing.words {
-        let (slab, within) = index.divide(packing.slab_words);
-        // SAFETY: the caller's promise, and the index is within the packed weight.
-        unsafe {
-            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight));
-            let scale = scale_behind_weighing(packed, false);
-            let word = half::pack(channels.map(|value| value * scale));
-            mem::store(packed.add((WEIGHT_HEADER + index) as usize).cast(), word);
-        }
-    }
+#[kernel(launch_bounds(512, 1))]
+pub unsafe fn pack_f16(packing: Packing, portions: Portions, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
+    let store = |scale, slab, within, channels: [f32; 2]| {
+        let word = half::pack(channels.map(|value| value * scale));
+        // SAFETY: the caller's promise: the word is within the packed weight.
+        unsafe { mem::store(packed.add(WEIGHT_HEADER as usize + word_at(&packing, slab, within)).cast(), word) };
+    };
+    let_dependents_begin();
+    // SAFETY: the caller's promise; `prepare` is for whole warps.
+    unsafe { for_each_word(&packing, &portions, slabs, weight, || scale_behind_weighing(packed, false), store) };
 }
 
 /// Packs weights as sums of two TF32 numbers: for each slab one of the large parts, then one of the small parts.
 ///
 /// # Safety
-/// As [`pack`](fn@pack), with twice as many words behind `packed`.
+/// As [`pack_tf32`](fn@pack_tf32), with twice as many words behind `packed`.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[kernel]
-pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
-    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    if index < packing.words {
-        let (slab, within) = index.divide(packing.slab_words);
-        // SAFETY: the caller's promise, and the index is within the packed weight.
+#[kernel(launch_bounds(512, 1))]
+pub unsafe fn pack_split(
+    packing: Packing,
+    portions: Portions,
+    slabs: *const Slab,
+    weight: *const f32,
+    packed: *mut f32,
+) {
+    let store = |(), slab, within, [value]: [f32; 1]| {
+        let (large, small) = split::<0>(value);
+        // SAFETY: the caller's promise: both words are within the packed weight.
         unsafe {
-            let (large, small) = split::<0>(weight_at(slab, within, 0, &packing, slabs, weight));
-            let place = packed.add(2 * (index - within) as usize + within as usize);
+            let place = packed.add(large_part_at(&packing, slab, within));
             mem::store(place, large);
             mem::store(place.add(packing.slab_words.value() as usize), small);
         }
-    }
+    };
+    let_dependents_begin();
+    // SAFETY: the caller's promise.
+    unsafe { for_each_word(&packing, &portions, slabs, weight, || (), store) };
 }
 
 /// Packs weights as sums of two `f16` numbers, two input channels in a word, scaled to what these hold: for each slab
@@ -178,23 +178,48 @@ pub unsafe fn pack_split(packing: Packing, slabs: *const Slab, weight: *const f3
 /// # Safety
 /// As [`pack_f16`](fn@pack_f16), with twice as many words behind the header.
 #[cfg(not(cuda_arch = "sm_70"))]
-#[kernel]
-pub unsafe fn pack_split_f16(packing: Packing, slabs: *const Slab, weight: *const f32, packed: *mut f32) {
-    let index = thread::block_idx_x() * thread::block_dim_x() + thread::thread_idx_x();
-    // There are whole slabs, so that lanes of a warp have a word each, or none has.
-    if index < packing.words {
-        let (slab, within) = index.divide(packing.slab_words);
-        // SAFETY: the caller's promise, and the index is within the packed weight.
+#[kernel(launch_bounds(512, 1))]
+pub unsafe fn pack_split_f16(
+    packing: Packing,
+    portions: Portions,
+    slabs: *const Slab,
+    weight: *const f32,
+    packed: *mut f32,
+) {
+    let store = |scale, slab, within, channels: [f32; 2]| {
+        let parts = channels.map(|value| split::<0>(value * scale));
+        // SAFETY: the caller's promise: both words are within the packed weight.
         unsafe {
-            let channels = [0, 1].map(|channel| weight_at(slab, within, channel, &packing, slabs, weight));
-            let scale = scale_behind_weighing(packed, true);
-            let parts = channels.map(|value| split::<0>(value * scale));
-            let place = packed.add(WEIGHT_HEADER as usize + 2 * (index - within) as usize + within as usize);
+            let place = packed.add(WEIGHT_HEADER as usize + large_part_at(&packing, slab, within));
             mem::store(place.cast(), half::pack(parts.map(|(large, _)| large)));
             let place = place.add(packing.slab_words.value() as usize);
             mem::store(place.cast(), half::pack(parts.map(|(_, small)| small)));
         }
-    }
+    };
+    let_dependents_begin();
+    // SAFETY: the caller's promise; `prepare` is for whole warps.
+    unsafe { for_each_word(&packing, &portions, slabs, weight, || scale_behind_weighing(packed, true), store) };
+}
+
+/// Where a word of a slab is in the packed weight.
+#[cfg_attr(gpu, inline(always))]
+fn word_at(packing: &Packing, slab: u32, within: u32) -> usize {
+    (slab * packing.slab_words.value() as u32 + within) as usize
+}
+
+/// Where its large part is, if small parts follow those of a slab.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(gpu, inline(always))]
+fn large_part_at(packing: &Packing, slab: u32, within: u32) -> usize {
+    word_at(packing, 2 * slab, within)
+}
+
+/// Lets the next grid begin, which waits for this one before it reads what is packed here.
+#[cfg(not(cuda_arch = "sm_70"))]
+#[cfg_attr(gpu, inline(always))]
+fn let_dependents_begin() {
+    #[cfg(cuda_arch = "sm_90a")]
+    cuda_std::grid::launch_dependents();
 }
 
 /// The power of two for a weight whose largest values the grid before this one finds, once it has ended.
@@ -210,53 +235,4 @@ unsafe fn scale_behind_weighing(header: *const f32, split: bool) -> f32 {
     let largest = unsafe { mem::load(header.cast::<[u32; 4]>().add(warp::lane_id() as usize)) };
     // SAFETY: the caller's promise.
     power_of_two(unsafe { Exponent::of_header(largest, split) })
-}
-
-/// The weight in word `within` of a slab, of the given one of its channels; zero if there is none.
-///
-/// # Safety
-/// As [`pack`](fn@pack), of a slab of the packed weight.
-#[cfg_attr(gpu, inline(always))]
-unsafe fn weight_at(
-    slab: u32,
-    within: u32,
-    channel: u32,
-    packing: &Packing,
-    slabs: *const Slab,
-    weight: *const f32,
-) -> f32 {
-    let (stages, slab) = slab.divide(packing.stage_slabs);
-    let (tiles, stage) = stages.divide(packing.stages);
-    let (group, tile) = tiles.divide(packing.channel_tiles);
-    let (block, word) = (within / BLOCK_WORDS, within % BLOCK_WORDS);
-    let column = word % 32 / 4;
-    let (phase, tile_channel) = if packing.close_channels > 0 {
-        let column = block * 8 + column;
-        // A power of two.
-        (column >> packing.close_channels.trailing_zeros(), column & (packing.close_channels - 1))
-    } else {
-        let (channel_block, phase) = block.divide(packing.column_phases);
-        (phase, channel_block * 8 + column)
-    };
-    if phase >= packing.column_phases.value() as u32 {
-        return 0.0;
-    }
-    let entry = slabs.wrapping_add((slab * packing.column_phases.value() as u32 + phase) as usize);
-    // SAFETY: the table has an entry for each slab of a stage and each phase.
-    let entry: Slab = bytemuck::cast(unsafe { mem::load_readonly(entry.cast::<[u32; 4]>()) });
-    let (pair, distance) = (word / 32 * 4 + word % 4, packing.pair_distance);
-    let first = (pair & (distance - 1)) + (pair >> distance.trailing_zeros()) * 2 * distance;
-    let number = first + distance * channel;
-    let half = if number < HALF { 0 } else { 1 };
-    let tap = entry.taps[half];
-    let in_channel = stage * packing.stage_channels + entry.channels[half] + number % HALF;
-    let out_channel = tile * packing.tile_channels + tile_channel;
-    let exists = tap != Slab::NO_TAP && tile_channel < packing.tile_channels;
-    if !exists || in_channel >= packing.in_per_group || out_channel >= packing.out_per_group {
-        return 0.0;
-    }
-    let row = (group as u64 * packing.in_per_group as u64 + in_channel as u64) * packing.out_per_group as u64;
-    let element = (row + out_channel as u64) * packing.taps as u64 + tap as u64;
-    // SAFETY: both channels are within the group, the tap within the kernel.
-    unsafe { mem::load_readonly(weight.add(element as usize)) }
 }

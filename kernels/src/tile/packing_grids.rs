@@ -49,6 +49,9 @@ impl Share {
                 mem::store(self.largest_value(self.block, packed), largest);
             }
         }
+        // It may run beside those that pack the weight, for which whoever waits for this grid waits, too.
+        #[cfg(cuda_arch = "sm_90a")]
+        cuda_std::grid::await_prerequisites();
     }
 
     /// The second grid: packs again if another exponent is right.

@@ -256,8 +256,8 @@ pub struct Tiling {
     pub bare_lanes: u32,
     /// Where in shared memory its biases are, in bytes.
     pub bare_start: u32,
-    /// Whether the grid may begin while its input is being packed.
-    pub awaits_input: u32,
+    /// Whether the grid waits for the one before it, beside which it may begin: for what that packs.
+    pub awaits: u32,
     /// After how many stages partial sums move on, counted from the last one: a power of two.
     pub promotion_stages: u32,
     /// From the first eight words of a fragment of 16 to the others, in bytes: they are those of the next channels, or
@@ -479,6 +479,33 @@ pub struct Packing {
     pub tile_channels: u32,
     /// Words of all slabs together, below 2^31.
     pub words: u32,
+}
+
+/// How a weight is packed in portions, each of which a block reads as it lies. A portion is what a stage has of some
+/// output channels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Portions {
+    /// Kernel elements.
+    pub taps: Divisor,
+    /// Portions of a stage.
+    pub of_stage: Divisor,
+    /// Blocks of eight columns that a portion has of a slab: those of all phases.
+    pub column_blocks: Divisor,
+    /// Output channels, a multiple of eight; 0 if there are no portions: then each thread packs a word for itself.
+    pub out_channels: u32,
+    /// Words from one input channel to the next in shared memory, a multiple of four.
+    pub row_words: u32,
+}
+
+impl Portions {
+    /// Words between output channels of so many kernel elements in shared memory. Of eight output channels, those of an
+    /// even number of fours would otherwise lie on half of the banks or fewer.
+    #[cfg_attr(gpu, inline(always))]
+    #[must_use]
+    pub const fn padding(taps: u32) -> u32 {
+        if taps.is_multiple_of(8) { 4 } else { 0 }
+    }
 }
 
 /// Which weights a slab holds, for one of the phases that share its columns: a block of input channels times output

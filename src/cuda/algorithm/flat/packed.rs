@@ -60,7 +60,7 @@ impl Packed {
         needed.min(tile::PACKING_BLOCKS / self.batch.max(1)).max(1)
     }
 
-    /// The launches that pack it. The second one looks at what the first has found when that has ended.
+    /// The launches that pack it. The first one needs nothing of what is before it, and the second one waits for that.
     pub(super) fn pack(&self, problem: &Problem<3>, layout: &Layout) -> [Launch; 2] {
         let axes = problem.axes();
         let divisor = |value: usize| Divisor::new(value as u64);
@@ -89,9 +89,8 @@ impl Packed {
         let blocks = (self.batch * self.blocks()) as u32;
         let launch = |kernel: &'static str| {
             let arguments = vec![Argument::value(&packing), Input, PackedInput];
-            Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments)
+            Launch { beside: true, ..Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments) }
         };
-        let [pack, repack] = packers(self.split).map(launch);
-        [pack, Launch { beside: true, ..repack }]
+        packers(self.split).map(launch)
     }
 }

@@ -114,6 +114,7 @@ fn recipe_for(task: &Task, (cycles, layout): &(f64, Layout)) -> Recipe {
         blocks: [layout.blocks, 1],
         threads: patch::THREADS,
         shared_bytes: layout.shared_bytes(),
+        beside: true,
         ..Launch::per_element(layout.tile.variant.kernel, 0, arguments)
     };
     Recipe {

@@ -128,10 +128,9 @@ impl Input {
         let packers = packers(self.is_split);
         packers.map(|kernel| {
             let arguments = vec![Argument::value(&packing), Argument::Input, PackedInput];
-            // The second one looks at what the first has found when that has ended.
-            let beside = kernel == packers[1];
             let launch = Launch::of_blocks(kernel, blocks, INPUT_PACKING_THREADS, arguments);
-            Launch { beside, shared_bytes: packing.shared_bytes(), ..launch }
+            // The first one needs nothing of what is before it, and the second one waits for that.
+            Launch { beside: true, shared_bytes: packing.shared_bytes(), ..launch }
         })
     }
 }

@@ -10,6 +10,7 @@ mod layout;
 mod leads;
 mod lines;
 mod ordinary;
+mod pack;
 mod regions;
 mod side_by_side;
 mod tables;
@@ -17,20 +18,21 @@ mod turns;
 mod walk;
 
 use bytemuck::{Pod, bytes_of, cast_slice};
-use conv_transpose_kernels::tile::{self, Packing, Variant};
+use conv_transpose_kernels::tile::{self, Variant};
 
 use super::{Algorithm, Implementation, Target, Task, fill};
 use crate::cuda::{
     error::Unsupported,
     parameters::{Parameters, check_limits},
     recipe::{
-        Argument::{self, Bias, Input, Output, PackedInput, PackedWeight, Weight},
+        Argument::{self, Bias, Input, Output, PackedInput, PackedWeight},
         Launch, Recipe, Table,
     },
 };
 use crate::{Precision, Problem};
 use choice::{Candidate, Part, cycles_of};
 pub(super) use input::PACKING_BLOCKS;
+pub(super) use pack::{WEIGH, pack_as_f16, pack_f16};
 use turns::Turns;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
@@ -53,7 +55,8 @@ const COMPILED: f64 = 0.01;
 pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
-    let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
+    let f16 =
+        variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), pack::WEIGH]);
     let packed = variants().find(|variant| variant.reads_packed());
     let packers = packed.into_iter().flat_map(|variant| input::packers(variant.split));
     variants().map(|variant| variant.kernel).chain(pack).chain(f16).chain([fill::KERNEL]).chain(packers).collect()
@@ -92,19 +95,11 @@ fn others(task: &Task) -> Vec<Recipe> {
     one_after_the_other.chain(side_by_side).collect()
 }
 
-/// The kernel that finds the largest values of a weight that is packed as `f16`.
-pub(super) const WEIGH: &str = "weigh";
-
-/// The kernel that packs a weight as `f16`, or as sums of two such numbers.
-pub(super) const fn pack_f16(split: bool) -> &'static str {
-    if split { "pack_split_f16" } else { "pack_f16" }
-}
-
 /// The kernel that packs the weight for another one: as it is, split in two, as `f16`, both, or rounded.
 fn pack_kernel(variant: &Variant) -> &'static str {
     match *variant {
-        Variant { ordinary: true, .. } => "pack",
-        Variant { f16: true, split, .. } => pack_f16(split),
+        Variant { ordinary: true, .. } => pack::PACK,
+        Variant { f16: true, split, .. } => pack::pack_f16(split),
         Variant { split: true, .. } => "pack_split",
         _ => "pack_tf32",
     }
@@ -178,29 +173,14 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
     if packing.words > 0 {
         let launches = if variant.f16 {
             recipe.packed_len += tile::WEIGHT_HEADER as usize;
-            pack_as_f16(task, variant.split, &packing, slabs)
+            pack::pack_as_f16(task, variant.split, &packing, slabs)
         } else {
-            vec![pack(pack_kernel(variant), &packing, slabs)]
+            vec![pack::pack(pack_kernel(variant), task, &packing, slabs)]
         };
         recipe.pack.extend(launches.into_iter().map(|launch| Launch { first_packed, ..launch }));
         recipe.packed_len += packing.words as usize * if variant.split { 2 } else { 1 };
     }
     first_packed
-}
-
-/// The launch that packs the weight by a kernel and the table of that number.
-fn pack(kernel: &'static str, packing: &Packing, table: usize) -> Launch {
-    let arguments = vec![Argument::value(packing), Argument::Table(table), Weight, PackedWeight];
-    Launch::per_element(kernel, packing.words.into(), arguments)
-}
-
-/// The launches that pack the weight as `f16`, or as sums of two such numbers: one finds its largest values, which the
-/// other one waits for when it has loaded its own.
-pub(super) fn pack_as_f16(task: &Task, split: bool, packing: &Packing, table: usize) -> Vec<Launch> {
-    let elements = task.problem.weight_shape().len() as u64;
-    let arguments = vec![Argument::value(&elements), Weight, PackedWeight];
-    let weigh = Launch::of_blocks(WEIGH, tile::WEIGHT_HEADER, tile::WEIGHING_THREADS, arguments);
-    vec![weigh, Launch { beside: task.target.large_tiles, ..pack(pack_f16(split), packing, table) }]
 }
 
 /// Adds a table to a recipe: its number.
@@ -215,9 +195,9 @@ fn compute(task: &Task, parts: &[Part], number: usize, turns: Turns, table: usiz
     let cycles_without_packing = cycles - cost::pack(&task.problem, layout);
     let partners = layout.cut.partners;
     let is_packed = layout.cut.variant.reads_packed();
-    // The first part may begin while its input is packed, and waits for that. Parts write different elements, and need
-    // nothing of each other.
-    let awaits_input = number == 0 && is_packed;
+    // The first part may begin while what it reads is packed, and waits for that. Parts write different elements, and
+    // need nothing of each other.
+    let awaits = number == 0;
     Launch {
         kernel: layout.cut.variant.kernel,
         blocks: [partners, turns.workers],
@@ -227,7 +207,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, turns: Turns, table: usiz
         gains_from_constants: *cycles >= COMPILED * cycles_of(parts),
         least_blocks: 0,
         cluster: partners,
-        beside: awaits_input || number > 0 && task.target.large_tiles,
+        beside: task.target.large_tiles,
         is_spared: false,
         arguments: vec![
             Argument::value(&tables.tiling(
@@ -235,7 +215,7 @@ fn compute(task: &Task, parts: &[Part], number: usize, turns: Turns, table: usiz
                 layout,
                 turns,
                 cycles_without_packing,
-                awaits_input,
+                awaits,
                 parts[number].stores_in_turn(task),
             )),
             Argument::Table(table),

@@ -139,15 +139,15 @@ impl Tables {
         })
     }
 
-    /// The parameters of the tile kernel, whose blocks share jobs out by turns, and take some cycles. Whether it may
-    /// begin while its input is being packed, and whether one team stores after the other.
+    /// The parameters of the tile kernel, whose blocks share jobs out by turns, and take some cycles. Whether it waits for
+    /// the launch before it, beside which it may begin, and whether one team stores after the other.
     pub(super) fn tiling(
         &self,
         problem: &Problem<3>,
         layout: &Layout,
         Turns { workers, turn, are_apart }: Turns,
         cycles: f64,
-        awaits_input: bool,
+        awaits: bool,
         in_turn: bool,
     ) -> Tiling {
         let axes = problem.axes();
@@ -267,7 +267,7 @@ impl Tables {
             bare_parts: layout.planes() as u32 * parts_of_plane,
             bare_lanes,
             bare_start: self.shared.bare_start,
-            awaits_input: awaits_input.into(),
+            awaits: awaits.into(),
             promotion_stages: layout.promotion_stages(self.pass_slabs),
             second_half: 4 * layout.half_fragment_words(),
             in_turn: in_turn.into(),

@@ -39,6 +39,8 @@ struct Case {
     /// Blocks of eight columns of each phase.
     channel_blocks: usize,
     phases: usize,
+    /// Columns of each phase, if these lie close together, otherwise 0.
+    close_channels: usize,
     pair_distance: usize,
     /// For each slab of a stage and each phase.
     slabs: Vec<Slab>,
@@ -70,7 +72,7 @@ impl Case {
             channel_tiles: divisor(self.tiles()),
             slab_words: divisor(self.slab_words()),
             column_phases: divisor(self.phases),
-            close_channels: 0,
+            close_channels: self.close_channels as u32,
             pair_distance: self.pair_distance as u32,
             in_per_group: self.in_channels as u32,
             out_per_group: self.out_channels as u32,
@@ -105,13 +107,13 @@ impl Case {
             for tile in 0..self.tiles() {
                 for stage in 0..self.stages() {
                     for entries in self.slabs.chunks(self.phases) {
-                        for number in 0..self.channel_blocks * self.phases {
-                            let (block, entry) = (number / self.phases, &entries[number % self.phases]);
+                        for block in 0..self.channel_blocks * self.phases {
                             let mut of_block = [[0.0; 2]; 64];
-                            for channel in 0..if f16 { 16 } else { 8 } {
-                                for column in 0..8 {
-                                    let out_channel = [tile, block * 8 + column];
-                                    let value = self.element(weight, group, stage, entry, channel, out_channel);
+                            for column in 0..8 {
+                                let (phase, of_tile) = self.phase_and_channel(block, column);
+                                let Some(entry) = entries.get(phase) else { continue };
+                                for channel in 0..if f16 { 16 } else { 8 } {
+                                    let value = self.element(weight, group, stage, entry, channel, [tile, of_tile]);
                                     let distance = self.pair_distance;
                                     let pair = channel % distance + channel / (2 * distance) * distance;
                                     of_block[pair / 4 * 32 + column * 4 + pair % 4][channel / distance % 2] = value;
@@ -124,6 +126,14 @@ impl Case {
             }
         }
         words
+    }
+
+    /// Which phase a column of a block of a slab belongs to, and which of the tile's channels.
+    fn phase_and_channel(&self, block: usize, column: usize) -> (usize, usize) {
+        match self.close_channels {
+            0 => (block % self.phases, block / self.phases * 8 + column),
+            close => ((block * 8 + column) / close, (block * 8 + column) % close),
+        }
     }
 
     /// An element of a slab, zero if there is none.
@@ -231,6 +241,7 @@ fn weights_are_where_their_slabs_say() {
         tile_channels: 16,
         channel_blocks: 2,
         phases: 1,
+        close_channels: 0,
         pair_distance: 8,
         slabs: slabs_of_eight(&[3, 0, 2], 16),
     };
@@ -246,6 +257,11 @@ fn weights_are_where_their_slabs_say() {
         slabs: slabs_of_eight(&[8, 1, 4, 0, Slab::NO_TAP, 5], 8),
         ..ends
     };
+    let slabs = slabs_of_eight(&[8, 1, Slab::NO_TAP, 0], 8);
+    let close = Case { out_channels: 3, tile_channels: 3, phases: 2, close_channels: 4, slabs, ..phases };
+    for format in FORMATS.into_iter().filter(|format| !format.f16) {
+        close.check(format, None, 0);
+    }
     for case in [&ends, &phases] {
         for format in FORMATS.into_iter().filter(|format| !format.f16) {
             for (blocks, offset) in [(None, 0), (Some(1), 0), (Some(1), 1), (Some(2), 0), (Some(2), 3)] {
@@ -269,6 +285,7 @@ fn pairs_of_weights_are_where_their_slabs_say() {
         tile_channels: 23,
         channel_blocks: 4,
         phases: 1,
+        close_channels: 0,
         pair_distance: 1,
         slabs: following.to_vec(),
     };

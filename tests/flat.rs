@@ -1,4 +1,5 @@
-//! The flat kernels on the emulator, in each way that the model takes into account.
+//! The flat kernels on the emulator, in every second way that the model takes into account; on a GPU in each
+//! (`cuda_flat.rs`).
 #![cfg(feature = "emulator")]
 
 mod flat_layers;

@@ -1,4 +1,4 @@
-//! The patch kernels on the emulator, with each layout that there is.
+//! The patch kernels on the emulator, with every second layout that there is; on a GPU with each (`cuda_patch.rs`).
 #![cfg(feature = "emulator")]
 
 mod long_factors;

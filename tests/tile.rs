@@ -31,7 +31,12 @@ const KINDS: [(&str, Precision); 3] =
 
 /// Checks the plan that the model chooses, for each kind of kernels.
 fn check<const D: usize>(layer: &ConvTranspose<D>, input: Shape<D>) {
-    for (architecture, precision) in KINDS {
+    check_chosen(&KINDS, layer, input);
+}
+
+/// The same for some kinds of kernels.
+fn check_chosen<const D: usize>(kinds: &[(&str, Precision)], layer: &ConvTranspose<D>, input: Shape<D>) {
+    for &(architecture, precision) in kinds {
         let plan = EmulatedPlan::with_architecture(layer, input, options(precision), architecture);
         check_plan(layer, &plan.unwrap(), input);
     }
@@ -450,22 +455,14 @@ fn tiles_that_begin_with_the_output_have_lines_of_their_own() {
 #[test]
 fn biases_are_those_of_the_tile() {
     let layer = ConvTranspose::<1>::builder(4, 1100, [4]).stride([2]).padding([1]).build().unwrap();
-    let input = Shape::batched(6, 4, [300]);
-    for &(architecture, precision) in &KINDS[..2] {
-        let plan = EmulatedPlan::with_architecture(&layer, input, options(precision), architecture).unwrap();
-        check_plan(&layer, &plan, input);
-    }
+    check_chosen(&KINDS[..2], &layer, Shape::batched(6, 4, [300]));
 }
 
 /// Of large weights, blocks pack portions, the last one of a tile with fewer channels.
 #[test]
 fn large_weights_are_packed() {
     let layer = ConvTranspose::<2>::builder(210, 132, [3, 4]).build().unwrap();
-    for &(architecture, precision) in &KINDS[..2] {
-        let input = Shape::batched(1, 210, [2, 1]);
-        let plan = EmulatedPlan::with_architecture(&layer, input, options(precision), architecture).unwrap();
-        check_plan(&layer, &plan, input);
-    }
+    check_chosen(&KINDS[..2], &layer, Shape::batched(1, 210, [2, 1]));
 }
 
 /// Tiles that are too few for a GPU: blocks are partners, each with a share of the input channels of a group. Two, four

@@ -8,13 +8,13 @@
 //! share the columns, blocks of eight columns belong to them in turn; or, of up to four channels, one, two or four
 //! columns each. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
 
-#[cfg(any(cuda_arch = "sm_70", not(gpu)))]
-use super::words::{weights_of, word_of_thread};
 #[cfg(not(cuda_arch = "sm_70"))]
 use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem, thread, warp};
 use cuda_std::{kernel, mem};
 
 use super::parameters::{Packing, Slab};
+#[cfg(any(cuda_arch = "sm_70", not(gpu)))]
+use super::words::{weights_of, word_of_thread};
 #[cfg(not(cuda_arch = "sm_70"))]
 use super::{
     largest::{finite, largest_of_block, largest_of_four},
@@ -54,8 +54,9 @@ pub unsafe fn pack(packing: Packing, slabs: *const Slab, weight: *const f32, pac
 /// Packs weights rounded to TF32.
 ///
 /// # Safety
-/// As [`pack`](fn@pack), if there are no portions. Otherwise the grid has a block of [`PORTION_THREADS`](super::PORTION_THREADS) threads for each of
-/// them, with shared memory for the stage's table of slabs and, behind it, `row_words` for each input channel.
+/// As [`pack`](fn@pack), if there are no portions. Otherwise the grid has a block of
+/// [`PORTION_THREADS`](super::PORTION_THREADS) threads for each of them, with shared memory for the stage's table of
+/// slabs and, behind it, `row_words` for each input channel.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[kernel(launch_bounds(512, 1))]
 pub unsafe fn pack_tf32(

@@ -47,8 +47,9 @@ pub(super) fn word_of_thread(packing: &Packing) -> Option<(u32, u32)> {
 /// a word, its place within that, and its weights.
 ///
 /// # Safety
-/// As [`weights_of`]; with portions, the grid has a block of [`PORTION_THREADS`] threads for each of them, with shared memory
-/// for the stage's table of slabs and, behind it, `row_words` for each input channel. Otherwise it has a thread for each word, in whole warps.
+/// As [`weights_of`]; with portions, the grid has a block of [`PORTION_THREADS`] threads for each of them, with shared
+/// memory for the stage's table of slabs and, behind it, `row_words` for each input channel. Otherwise it has a thread
+/// for each word, in whole warps.
 #[cfg(not(cuda_arch = "sm_70"))]
 #[cfg_attr(gpu, inline(always))]
 pub(super) unsafe fn for_each_word<const CHANNELS: usize, Prepared: Copy>(

@@ -3,10 +3,12 @@
 
 use conv_transpose_kernels::{
     Divisor, KERNELS,
-    tile::{PORTION_THREADS, Packing, Portions, Slab, WEIGHING_THREADS, WEIGHT_HEADER},
+    tile::{PORTION_THREADS, Packing, Portions, Slab, WEIGHT_HEADER},
 };
 use cuda_std::emulator::{Launch, Memory};
 use cuda_std::{entry, half};
+
+use crate::weighed;
 
 /// The bits of a word that tensor cores look at.
 const TF32_BITS: u32 = 0xffff_e000;
@@ -179,11 +181,7 @@ impl Case {
         let words = packing.words as usize * if split { 2 } else { 1 };
         let mut packed: *mut u32 = memory.uninitialised("packed", header + words);
         if f16 {
-            let mut elements = weight.len() as u64;
-            let arguments = [(&raw mut elements).cast(), (&raw mut source).cast(), (&raw mut packed).cast()];
-            let launch = Launch::new(WEIGHT_HEADER, WEIGHING_THREADS).shared_bytes(WEIGHING_THREADS as usize / 32 * 4);
-            // SAFETY: the arguments are in the order of the kernel's parameters, and of their types.
-            unsafe { launch.run_entry(&mut memory, entry::find(KERNELS, "weigh").unwrap(), &arguments) }.unwrap();
+            weighed::launch(&mut memory, weight.len(), source, packed);
         }
         let arguments = [
             (&raw const packing).cast_mut().cast(),

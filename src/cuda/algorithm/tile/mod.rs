@@ -55,8 +55,7 @@ const COMPILED: f64 = 0.01;
 pub(super) fn kernels(precision: Precision, target: &Target) -> Vec<&'static str> {
     let variants = || choice::variants(precision, target);
     let pack = variants().next().map(pack_kernel);
-    let f16 =
-        variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), pack::WEIGH]);
+    let f16 = variants().find(|variant| variant.f16).into_iter().flat_map(|variant| [pack_kernel(variant), WEIGH]);
     let packed = variants().find(|variant| variant.reads_packed());
     let packers = packed.into_iter().flat_map(|variant| input::packers(variant.split));
     variants().map(|variant| variant.kernel).chain(pack).chain(f16).chain([fill::KERNEL]).chain(packers).collect()
@@ -99,7 +98,7 @@ fn others(task: &Task) -> Vec<Recipe> {
 fn pack_kernel(variant: &Variant) -> &'static str {
     match *variant {
         Variant { ordinary: true, .. } => pack::PACK,
-        Variant { f16: true, split, .. } => pack::pack_f16(split),
+        Variant { f16: true, split, .. } => pack_f16(split),
         Variant { split: true, .. } => "pack_split",
         _ => "pack_tf32",
     }
@@ -173,7 +172,7 @@ fn add_packing(recipe: &mut Recipe, task: &Task, part: &Part) -> usize {
     if packing.words > 0 {
         let launches = if variant.f16 {
             recipe.packed_len += tile::WEIGHT_HEADER as usize;
-            pack::pack_as_f16(task, variant.split, &packing, slabs)
+            pack_as_f16(task, variant.split, &packing, slabs)
         } else {
             vec![pack::pack(pack_kernel(variant), task, &packing, slabs)]
         };

@@ -35,7 +35,7 @@ const FEW_WORDS: u32 = 1 << 17;
 const FEW_TAPS: u32 = 3;
 
 /// Bytes that a portion is to have at most, so that a multiprocessor has room for several.
-const PORTION_BYTES: u32 = 40 << 10;
+const PORTION_BYTES: u64 = 40 << 10;
 
 /// The launch that packs the weight by a kernel and the table of that number.
 pub(super) fn pack(kernel: &'static str, task: &Task, packing: &Packing, table: usize) -> Launch {
@@ -49,7 +49,7 @@ pub(super) fn pack(kernel: &'static str, task: &Task, packing: &Packing, table: 
         Some(portions) => Launch {
             blocks: [count(packing, &portions), 1],
             threads: PORTION_THREADS,
-            shared_bytes: shared_bytes(packing, &portions),
+            shared_bytes: shared_bytes(packing, &portions) as u32,
             ..launch(&[Argument::value(packing), Argument::value(&portions)])
         },
     }
@@ -91,8 +91,7 @@ fn portions(packing: &Packing, target: &Target) -> Option<Portions> {
             out_channels: 8 * blocks as u32,
             row_words: row_words.try_into().ok()?,
         };
-        let bytes = table_bytes(packing) + row_words * u64::from(packing.stage_channels) * 4;
-        (bytes <= target.shared_bytes.into()).then_some(portions)
+        (shared_bytes(packing, &portions) <= target.shared_bytes.into()).then_some(portions)
     };
     let enough = |portions: &Portions| {
         shared_bytes(packing, portions) <= PORTION_BYTES && count(packing, portions) >= 2 * target.multiprocessors
@@ -109,30 +108,22 @@ fn count(packing: &Packing, portions: &Portions) -> u32 {
 }
 
 /// Bytes of shared memory of a block that packs one.
-fn shared_bytes(packing: &Packing, portions: &Portions) -> u32 {
-    table_bytes(packing) as u32 + packing.stage_channels * portions.row_words * 4
-}
-
-/// Those of the table of slabs.
-fn table_bytes(packing: &Packing) -> u64 {
-    packing.stage_slabs.value() * packing.column_phases.value() * size_of::<Slab>() as u64
+fn shared_bytes(packing: &Packing, portions: &Portions) -> u64 {
+    let table = packing.stage_slabs.value() * packing.column_phases.value() * size_of::<Slab>() as u64;
+    table + u64::from(packing.stage_channels) * u64::from(portions.row_words) * 4
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConvTranspose2d, Precision, Shape, cuda::algorithm::Algorithm, cuda::algorithm::choose};
+    use crate::{
+        ConvTranspose2d, Precision, Shape,
+        cuda::algorithm::{Algorithm, choose},
+    };
 
     /// The launches that pack the weight of a layer.
-    fn launches(
-        channels: [usize; 2],
-        kernel: usize,
-        stride: usize,
-        precision: Precision,
-        target: Target,
-    ) -> Vec<Launch> {
-        let layer =
-            ConvTranspose2d::builder(channels[0], channels[1], [kernel; 2]).stride([stride; 2]).build().unwrap();
+    fn launches(channels: [usize; 2], kernel: usize, precision: Precision, target: Target) -> Vec<Launch> {
+        let layer = ConvTranspose2d::builder(channels[0], channels[1], [kernel; 2]).stride([2; 2]).build().unwrap();
         let problem = layer.problem(Shape::batched(8, channels[0], [16, 16])).unwrap().to_compute();
         choose(Algorithm::Tile, &Task::new(problem, precision, target)).unwrap().1.pack
     }
@@ -141,7 +132,7 @@ mod tests {
     fn large_weights_are_packed_in_portions() {
         let in_portions = |channels: [usize; 2], kernel: usize, target: Target| {
             [Precision::Tf32, Precision::F32].map(|precision| {
-                let launches = launches(channels, kernel, 2, precision, target);
+                let launches = launches(channels, kernel, precision, target);
                 launches.last().unwrap().shared_bytes > 0
             })
         };
@@ -157,7 +148,7 @@ mod tests {
     fn portions_are_all_of_the_packed_weight_and_have_room() {
         for (channels, kernel) in [([1024, 512], 4), ([512, 96], 3), ([2048, 1000], 3), ([256, 256], 7)] {
             for precision in [Precision::Tf32, Precision::F32] {
-                let launch = launches(channels, kernel, 2, precision, Target::EMULATED).pop().unwrap();
+                let launch = launches(channels, kernel, precision, Target::EMULATED).pop().unwrap();
                 let [Argument::Value(packing), Argument::Value(portions), ..] = &launch.arguments[..] else { panic!() };
                 let packing: Packing = bytemuck::pod_read_unaligned(packing);
                 let portions: Portions = bytemuck::pod_read_unaligned(portions);

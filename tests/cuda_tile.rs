@@ -225,6 +225,9 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
         check(&devices, &layer, input, "in long lines");
     }
+    for (layer, input) in long_lines::of_even_rows() {
+        check_in(&[Precision::Tf32], &devices, &layer, input, "in long lines");
+    }
     check_each(&devices, long_lines::of_images(), "in long lines");
     check_each(&devices, long_lines::of_volumes(), "in long lines");
 }

@@ -314,6 +314,7 @@ fn lines_go_through_slots_that_lie_side_by_side() {
     for (layer, input) in long_lines::of_signals() {
         check_those(&KINDS, &layer, input, "in long lines");
     }
+    check_each_of_those(&KINDS[..1], long_lines::of_even_rows(), "in long lines");
     check_each_of_those(&KINDS[..2], long_lines::of_images(), "in long lines");
     check_each_of_those(&KINDS[..2], long_lines::of_volumes(), "in long lines");
 }

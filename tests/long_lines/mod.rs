@@ -29,3 +29,13 @@ pub fn of_volumes() -> Vec<(ConvTranspose<3>, Shape<3>)> {
     let layer = ConvTranspose::<3>::builder(8, 8, [3; 3]).stride([2; 3]).padding([1; 3]).build().unwrap();
     vec![(layer, Shape::batched(1, 8, [3, 4, 48]))]
 }
+
+/// Rows that are even, but no whole sectors: warps pass words on, from slot to slot. With two and with four slots.
+pub fn of_even_rows() -> Vec<(ConvTranspose<1>, Shape<1>)> {
+    [(12, 128), (70, 260)]
+        .map(|(channels, extent)| {
+            let layer = ConvTranspose::<1>::builder(8, channels, [3]).build().unwrap();
+            (layer, Shape::batched(3, 8, [extent]))
+        })
+        .to_vec()
+}

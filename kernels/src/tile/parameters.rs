@@ -211,10 +211,11 @@ pub struct Tiling {
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,
-    /// Warps of a team that hold neighbouring words of a row, a power of two, if lanes store straight from the product,
-    /// which they do if the output is aligned. One, if what each of them holds are whole sectors, or is not passed on.
-    /// 0 if lanes do not store straight from the product.
-    pub direct_warps: u32,
+    /// If lanes store straight from the product, which they do if the output is aligned, words of 16 that follow each
+    /// other in a row and are passed on: those of so many warps of a team, a power of two, in one slot, or in all if
+    /// slots lie side by side. One, if each of them is whole sectors, or is not passed on. 0 if lanes do not store
+    /// straight from the product.
+    pub direct_words: u32,
     /// Words from one row to the next in a staged output channel.
     pub row_words: u32,
     /// Rows of a pass in the table.

@@ -315,7 +315,7 @@ impl Target<'_> {
         // The host knows the alignment of the rows to each other, not that of the first one.
         let is_aligned = |words: usize| self.output.addr().is_multiple_of(4 * words);
         let held = hint::opaque(self.t.held);
-        let is_direct = has_product && hint::opaque(self.t.direct_warps) != 0;
+        let is_direct = has_product && hint::opaque(self.t.direct_words) != 0;
         #[cfg(cuda_arch = "sm_90a")]
         if has_product && is_specialised() && self.t.boxed_words != 0 && is_aligned(4) {
             // SAFETY: the caller's promise; the host's word for the map.

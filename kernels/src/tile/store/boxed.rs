@@ -41,7 +41,7 @@ impl Target<'_> {
         let t = self.t;
         let (_, thread) = Self::team();
         let used_blocks = hint::opaque(t.used_blocks);
-        let places = self.boxed_places();
+        let lane = self.lane_boxes();
         // SAFETY: the caller's promise; barriers lie between writing and reading.
         unsafe {
             if thread < STARTERS {
@@ -58,9 +58,9 @@ impl Target<'_> {
                     let (group, phase) = hint::opaque(BLOCK as u32).divide(t.column_phases);
                     if is_first && last < BLOCKS && (last as u32) < used_blocks && phase.divide(t.columns_x).0 == line {
                         match HELD {
-                            Tiling::PAIRS => self.stage_boxed(places, group, line, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
-                            Tiling::QUADS => self.stage_boxed(places, group, line, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),
-                            _ => self.stage_boxed(places, group, line, quads_of_halves::<BLOCKS, SLOTS, BLOCK>(product)),
+                            Tiling::PAIRS => self.stage_boxed(&lane, group, line, pairs::<BLOCKS, SLOTS, BLOCK>(product)),
+                            Tiling::QUADS => self.stage_boxed(&lane, group, line, quads::<BLOCKS, SLOTS, BLOCK, NEXT>(product)),
+                            _ => self.stage_boxed(&lane, group, line, quads_of_halves::<BLOCKS, SLOTS, BLOCK>(product)),
                         }
                     }
                 });
@@ -73,22 +73,22 @@ impl Target<'_> {
         }
     }
 
-    /// The addresses in shared memory where a lane stages what it holds of the first line, in either of its channels of
-    /// the first group.
+    /// Where the lane stages what it holds.
     #[cfg_attr(gpu, inline(always))]
-    fn boxed_places(&self) -> [u32; 2] {
+    fn lane_boxes(&self) -> LaneBoxes {
         let t = self.t;
         let (team, thread) = Self::team();
         // A power of two.
         let words = t.boxed_words;
         let word = Self::first_row(thread) * t.line_phases.value() as u32;
         let (number, within) = (word >> words.trailing_zeros(), word & (words - 1));
-        [0, 1].map(|channel| {
-            let word = (thread % 4 * 2 + channel) * words + within;
-            let address = self.boxed(team).add(number * self.boxed_bytes() + 4 * word).address();
+        let channel = thread % 4 * 2;
+        let place = |channel: u32| {
+            let address = self.boxed(team).add(number * self.boxed_bytes() + 4 * (channel * words + within)).address();
             // As copies exchange units: within 128 bytes by the number of these.
             address ^ ((address >> 7 & (words / 4 - 1)) << 4)
-        })
+        };
+        LaneBoxes { places: [channel, channel + 1].map(place), biases: self.biases(team).add(channel) }
     }
 
     /// Boxes of a team's line: a power of two, as their words are.
@@ -117,7 +117,7 @@ impl Target<'_> {
     #[cfg_attr(gpu, inline(always))]
     unsafe fn stage_boxed<const ROWS: usize, const WORDS: usize>(
         &self,
-        places: [u32; 2],
+        lane: &LaneBoxes,
         group: u32,
         line: u32,
         values: [[[f32; WORDS]; 2]; ROWS],
@@ -125,17 +125,16 @@ impl Target<'_> {
         [f32; WORDS]: Transfer,
     {
         let t = self.t;
-        let (team, thread) = Self::team();
         let rows = ROWS as u32 / hint::opaque(t.halves);
         let line_bytes = self.line_boxes() * self.boxed_bytes();
         let group_bytes = group * t.boxed_words * 32;
         // SAFETY: a team has biases for all channels of the tile.
-        let biases = unsafe { self.biases(team).add(group * 8 + thread % 4 * 2).cast::<[f32; 2]>().load() };
+        let biases = unsafe { lane.biases.add(group * 8).cast::<[f32; 2]>().load() };
         unrolled!(ROW in 0..ROWS, at most 8 => {
             if (ROW as u32) < rows {
                 let bytes = (ROW as u32 * t.row_lines + line) * line_bytes + group_bytes;
                 unrolled!(CHANNEL in 0..2, at most 2 => {
-                    let place = SharedPtr::<[f32; WORDS]>::from_address(places[CHANNEL] + bytes);
+                    let place = SharedPtr::<[f32; WORDS]>::from_address(lane.places[CHANNEL] + bytes);
                     // SAFETY: the caller's promise.
                     unsafe { place.store(values[ROW][CHANNEL].map(|value| value + biases[CHANNEL])) };
                 });
@@ -195,4 +194,12 @@ impl Target<'_> {
         ];
         place.map(|coordinate| coordinate as i32)
     }
+}
+
+/// Where a lane stages what it holds of boxes.
+struct LaneBoxes {
+    /// The addresses in shared memory for the first line, in either of its channels of the first group.
+    places: [u32; 2],
+    /// The bias of the first channel; those of the others follow.
+    biases: SharedPtr<f32>,
 }

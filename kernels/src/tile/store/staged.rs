@@ -40,6 +40,7 @@ impl Target<'_> {
             let channel = slice * t.slice_channels;
             let channels = t.channels_of_slice(slice);
             let used_blocks = hint::opaque(t.used_blocks);
+            let lane = self.lane_staging(channel);
             // SAFETY: the caller's promise; barriers lie between writing and reading.
             unsafe {
                 unrolled!(BLOCK in 0..BLOCKS, at most 16 => {
@@ -49,7 +50,7 @@ impl Target<'_> {
                     // Of these only the slice varies. Found again for each job, not kept in registers meanwhile.
                     let (its_slice, part) = hint::opaque(BLOCK as u32).divide(t.slice_blocks);
                     if has_product && its_slice == slice && (BLOCK as u32) < used_blocks {
-                        self.stage::<BLOCKS, SLOTS, BLOCK, NEXT, THIRD, FOURTH>(product, channel, part);
+                        self.stage::<BLOCKS, SLOTS, BLOCK, NEXT, THIRD, FOURTH>(product, &lane, part);
                     }
                 });
                 if has_product && hint::opaque(t.line_gaps) != 0 && !self.gaps_stay() {
@@ -84,8 +85,29 @@ impl Target<'_> {
         dynamic_shared_mem::<f32>().add((self.t.output_start + team * self.t.output_bytes) / 4)
     }
 
+    /// Where the lane stages, beginning with number `first_channel` of the tile.
+    #[cfg_attr(gpu, inline(always))]
+    fn lane_staging(&self, first_channel: u32) -> LaneStaging {
+        let t = self.t;
+        let (team, thread) = Self::team();
+        let column = thread % 4 * 2;
+        let row = Self::first_row(thread);
+        let before = if is_specialised() && t.staged_between_rows == 0 {
+            0
+        } else {
+            row.divide(t.box_x).0 * t.staged_between_rows
+        };
+        let position = self.staged(team).add((row + before) * t.line_phases.value() as u32);
+        LaneStaging {
+            column,
+            position,
+            channels: position.add(column * t.staged_channel_words),
+            biases: self.biases(team).add(first_channel + column),
+        }
+    }
+
     /// Writes a block of eight columns to the staged output, where it is number `part`; with the next one, or three, if
-    /// they have neighbouring phases. Staging begins with number `first_channel` of the tile.
+    /// they have neighbouring phases.
     ///
     /// # Safety
     /// The product is complete, the staged output has room for the part, and nobody reads or writes it there.
@@ -100,28 +122,19 @@ impl Target<'_> {
     >(
         &self,
         product: &impl Product<BLOCKS, SLOTS>,
-        first_channel: u32,
+        lane: &LaneStaging,
         part: u32,
     ) {
         let t = self.t;
-        let (team, thread) = Self::team();
-        let column = thread % 4 * 2;
+        let LaneStaging { column, position, channels, biases } = *lane;
         let (row_words, held) = (hint::opaque(t.row_words), hint::opaque(t.held));
         let (group, phase) = part.divide(t.column_phases);
-        let row = Self::first_row(thread);
-        let before = if is_specialised() && t.staged_between_rows == 0 {
-            0
-        } else {
-            row.divide(t.box_x).0 * t.staged_between_rows
-        };
-        let position = self.staged(team).add((row + before) * t.line_phases.value() as u32);
-        // The lanes' part of the address apart from what all have in common.
-        let channels = position.add(column * t.staged_channel_words);
+        // The part of the address that all lanes have in common.
         let words = [0, 1].map(|half| group * 8 * t.staged_channel_words + self.staged_word(phase, half));
         // SAFETY: the staged output has room for the slice, and nobody else writes to these words; the product is
         // complete.
         unsafe {
-            let [left, right] = self.biases(team).add(first_channel + group * 8 + column).cast::<[f32; 2]>().load();
+            let [left, right] = biases.add(group * 8).cast::<[f32; 2]>().load();
             unrolled!(SLOT in 0..SLOTS, at most 8 => {
                 const NEXT: usize = SLOT + 1;
                 let slot = SLOT as u32;
@@ -373,6 +386,18 @@ impl Target<'_> {
             number += crews;
         }
     }
+}
+
+/// Where a lane stages its two positions of each block of eight columns.
+struct LaneStaging {
+    /// The first one of its two columns in a block.
+    column: u32,
+    /// The first position in the first staged channel.
+    position: SharedPtr<f32>,
+    /// The same in the channel of its first column.
+    channels: SharedPtr<f32>,
+    /// The bias of that channel; those of the others follow.
+    biases: SharedPtr<f32>,
 }
 
 /// What a lane stores at once: a word, or four.

@@ -151,9 +151,6 @@ const CHUNK_LATENCY: f64 = 350.0;
 /// Cycles that the end of a job takes besides its work.
 const STORE_LATENCY: f64 = 1000.0;
 
-/// By how much of the time that a team computes it stores at least, if one team is to store after the other.
-const LEAST_SHARE_IN_TURN: f64 = 0.19;
-
 /// Cycles that partners wait for each other.
 const PARTNERS_LATENCY: f64 = 4000.0;
 
@@ -507,20 +504,12 @@ fn stage(layout: &Layout, work: &Work, products: &Products) -> [f64; 2] {
 }
 
 /// Whether teams had better store one after the other, if blocks have several jobs and the output is not stored in
-/// boxes: where what lanes hold goes out at once, and storing takes long enough. Otherwise teams are seldom in each
-/// other's way, or wait longer than they are, as those do that stage what they store.
-/// (`benchmarks/2026-11-26-gpu-in-turn.md`, `2026-11-27-gpu-in-turn-sooner.md`)
+/// boxes: where what lanes hold goes out at once. Otherwise teams are seldom in each other's way, or wait longer than
+/// they are, as those do that stage what they store.
+/// (`benchmarks/2026-11-26-gpu-in-turn.md`, `2026-11-30-gpu-lean-stores.md`)
 pub(super) fn stores_in_turn(layout: &Layout) -> bool {
     let Cut { variant, partners, .. } = layout.cut;
-    let is_long = variant.teams_convert && variant.columns == 128;
-    if variant.ordinary || partners > 1 || is_long || !layout.is_direct() {
-        return false;
-    }
-    let work = Work::average(layout);
-    let [_, serial] = stage(layout, &work, &products(layout, &work, 1.0));
-    let store = Store::new(layout, false);
-    let storing = store.instructions * SERIAL_ISSUE + store.latency;
-    work.slabs > 0.0 && storing >= LEAST_SHARE_IN_TURN * serial * f64::from(layout.stages)
+    !variant.ordinary && partners == 1 && layout.is_direct()
 }
 
 /// Cycles of a job with that much work in a stage; `None` if it does not fit.

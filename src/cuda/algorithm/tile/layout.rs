@@ -758,7 +758,7 @@ impl fmt::Display for Layout {
         if let Some(axis) = self.cut.taps_paired_along {
             write!(f, ", two taps along {}", ["z", "y"][axis])?;
         }
-        if self.line_slots > 1 {
+        if self.has_long_lines() {
             write!(f, ", in long lines")?;
         }
         if self.has_short_lines() && !self.is_direct() {
@@ -888,6 +888,11 @@ mod tests {
 
     /// A layout of rows that are two longer than the input, of their first positions or of all.
     fn layout(input: usize, extents: [u32; 4], first_positions: Option<u32>) -> Option<Layout> {
+        layout_of(input, cut_along_x(extents), first_positions)
+    }
+
+    /// The same for any cut.
+    fn layout_of(input: usize, cut: Cut, first_positions: Option<u32>) -> Option<Layout> {
         let layer = ConvTranspose1d::builder(8, 8, [3]).build().unwrap();
         let problem = layer.problem(Shape::batched(1, 8, [input])).unwrap().to_compute();
         let phases = Arc::new(problem.axes().map(|axis| axis.phases()));
@@ -897,7 +902,7 @@ mod tests {
             Some(positions) => Region { extents: [1, 1, positions], is_last: [true, true, false], ..whole },
             None => whole,
         };
-        Layout::new(&problem, &phases, &groups, region, cut_along_x(extents))
+        Layout::new(&problem, &phases, &groups, region, cut)
     }
 
     /// The axes that boxes merge with x, for tiles of some positions.
@@ -946,10 +951,12 @@ mod tests {
 
     #[test]
     fn warps_pass_words_on_where_rows_are_no_whole_sectors() {
-        let warps = |input: usize, extents: [u32; 4]| layout(input, extents, None).unwrap().direct_warps();
+        let warps = |input: usize, extents: [u32; 4]| layout(input, extents, None).unwrap().direct_words();
         assert_eq!(warps(128, [1, 1, 1, 128]), 4, "rows of 130: a team has 64 neighbouring words");
         assert_eq!(warps(128, [1, 1, 1, 32]), 2);
         assert_eq!(warps(128, [1, 1, 1, 16]), 1, "a warp by itself");
+        let side_by_side = Cut { row_axis: 2, one_behind_the_other: true, ..cut([1, 1, 1, 32], 4) };
+        assert_eq!(layout_of(128, side_by_side, None).unwrap().direct_words(), 2 * 4, "through all slots");
         assert_eq!(warps(128, [1, 1, 1, 20]), 1, "warps have words of two rows");
         assert_eq!(warps(126, [1, 1, 1, 64]), 1, "rows of 128 are whole sectors");
         assert_eq!(warps(127, [1, 1, 1, 64]), 0, "rows of 129 begin anywhere");

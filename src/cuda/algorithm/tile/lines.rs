@@ -298,22 +298,29 @@ impl Layout {
         self.holds_pieces() && self.has_rows_at_multiples(words)
     }
 
-    /// Warps of a team that hold neighbouring words of a row and pass words on to each other, so that they write whole
-    /// sectors; one if they have no need, or cannot. 0 if lanes do not store what they hold straight from the product.
-    pub(super) fn direct_warps(&self) -> u32 {
+    /// How many times 16 words a team has side by side in a row, each held by a warp in a slot, which passes words on
+    /// so that they write whole sectors; one if they have no need, or cannot. 0 if lanes do not store what they hold
+    /// straight from the product.
+    pub(super) fn direct_words(&self) -> u32 {
         let words = gcd(self.cut.extents[3] as usize, tile::TEAM_ROWS as usize) as u32;
+        let slots = if self.cut.has_slots_side_by_side() { self.cut.rows() } else { 1 };
         let are_sectors = self.axes[2].output.is_multiple_of(tile::SECTOR_WORDS as usize);
         match self.held() {
             _ if !self.is_direct() => 0,
-            Tiling::PAIRS if !are_sectors && words.is_multiple_of(tile::WARP_ROWS) => words / tile::WARP_ROWS,
+            Tiling::PAIRS if !are_sectors && words.is_multiple_of(tile::WARP_ROWS) => words / tile::WARP_ROWS * slots,
             _ => 1,
         }
     }
 
+    /// Whether what a team writes of a row goes through all slots, which lie side by side.
+    pub(super) fn has_long_lines(&self) -> bool {
+        self.line_slots > 1 || self.direct_words() > 1 && self.cut.has_slots_side_by_side()
+    }
+
     /// Neighbouring words that are written at about the same time: of all but the first and the last sector the whole.
     pub(super) fn words_at_once(&self) -> u32 {
-        match self.direct_warps() {
-            1.. if self.boxed_words() == 0 => self.line_phases * tile::WARP_ROWS * self.direct_warps(),
+        match self.direct_words() {
+            1.. if self.boxed_words() == 0 => self.line_phases * tile::WARP_ROWS * self.direct_words(),
             _ => self.neighbouring_outputs(),
         }
     }

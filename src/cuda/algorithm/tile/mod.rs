@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn teams_store_in_turn_where_that_takes_long() {
+    fn teams_store_in_turn_what_goes_out_at_once() {
         let in_turn = |batch: usize, channels: usize, width: usize, precision: Precision, target: Target| {
             let layer = ConvTranspose2d::builder(channels, channels, [3, 3]).build().unwrap();
             let problem = layer.problem(Shape::batched(batch, channels, [512, width])).unwrap().to_compute();
@@ -354,8 +354,7 @@ mod tests {
         };
         assert!(in_turn(8, 32, 1024, Precision::Tf32, Target::EMULATED));
         assert!(in_turn(8, 32, 1024, Precision::F32, Target::EMULATED));
-        assert!(in_turn(8, 64, 1024, Precision::Tf32, Target::EMULATED));
-        assert!(!in_turn(8, 64, 1024, Precision::F32, Target::EMULATED), "six times the products");
+        assert!(in_turn(8, 64, 1024, Precision::F32, Target::EMULATED), "six times the products");
         assert!(!in_turn(8, 32, 1023, Precision::Tf32, Target::EMULATED), "odd rows, which are staged");
         assert!(!in_turn(1, 32, 64, Precision::Tf32, Target::EMULATED), "one job for each block");
         assert!(!in_turn(8, 32, 1024, Precision::Tf32, Target::EMULATED_OLDER), "an older GPU");

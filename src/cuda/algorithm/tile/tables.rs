@@ -247,7 +247,7 @@ impl Tables {
             line_words_at_once: layout.line_words_at_once(),
             run_kinds: self.run_kinds,
             held: layout.held(),
-            direct_warps: layout.direct_warps(),
+            direct_words: layout.direct_words(),
             row_words: layout.staged_row_words(),
             pass_rows: (size_of::<Pass>() / 16) as u32 + layout.places,
             first_chunk_row: self.first_chunk_row,

@@ -51,6 +51,12 @@ impl<const ROWS: usize> Passing<ROWS> {
 
     /// Pairs of words that a warp passes on of a group.
     const PAIRS: u32 = ROWS as u32 * 2 * PASSING_LANES;
+
+    /// Where the lane finds what it gets instead in a row.
+    #[cfg_attr(gpu, inline(always))]
+    fn other(&self, row: usize) -> SharedPtr<[f32; 2]> {
+        self.others[usize::from(row > 0)]
+    }
 }
 
 impl Target<'_> {
@@ -137,7 +143,7 @@ impl GroupChannels {
             unrolled!(ROW in 0..ROWS, at most 8 => {
                 unrolled!(CHANNEL in 0..2, at most 2 => {
                     // No branch: registers of one pair that is on its way would be another one's, which then waits.
-                    let other = passing.others[usize::from(ROW > 0)].add(buffer + (ROW * 2 + CHANNEL) as u32 * PASSING_LANES);
+                    let other = passing.other(ROW).add(buffer + (ROW * 2 + CHANNEL) as u32 * PASSING_LANES);
                     let value = other.load_if(passing.is_passed_on[ROW][CHANNEL], values[ROW][CHANNEL]);
                     self.store_piece(pieces, ROW, CHANNEL, value);
                 });

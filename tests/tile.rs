@@ -306,6 +306,10 @@ fn rows_that_are_no_whole_sectors() {
         // The sums of all kinds of kernels are stored alike.
         check_kinds(&KINDS[..1], &layer, Shape::batched(2, 9, extent), "tile");
     }
+    // Three groups of channels in tiles of two: the last group of a job and the first one of the next are passed on by
+    // way of the same words.
+    let layer = ConvTranspose::<2>::builder(9, 24, [4, 3]).stride([2, 1]).build().unwrap();
+    check_those(&KINDS[..1], &layer, Shape::batched(2, 9, [16, 64]), "1x1x2x64 positions");
 }
 
 /// Slots side by side along x, whose words a line goes through. Other ways to compute such layers are checked above.

@@ -197,7 +197,7 @@ impl Channels {
         pieces
     }
 
-    /// Those of a group, which are so many words apart.
+    /// Those of a group. Channels are `plane` words apart.
     ///
     /// # Safety
     /// The biases have been found; the tile has such a group.

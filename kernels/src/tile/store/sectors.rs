@@ -35,7 +35,7 @@ const TEAM_WARPS: u32 = TEAM_ROWS / WARP_ROWS;
 pub(super) struct Passing<const ROWS: usize> {
     /// Where it leaves what it passes on.
     place: SharedPtr<[f32; 2]>,
-    /// Where it finds what it gets instead in the first row, and, if there are as many rows before, in all others.
+    /// Where it finds what it gets instead: of the first row, and of the others, as if they began with the first.
     others: [SharedPtr<[f32; 2]>; 2],
     /// Whether it passes on its words of a row, by channel.
     is_passed_on: [[bool; 2]; ROWS],
@@ -91,7 +91,7 @@ impl Target<'_> {
                 is_passed_on[ROW][CHANNEL] = begin + word >= WARP_ROWS;
                 if is_passed_on[ROW][CHANNEL] {
                     let Places { first, offsets, words } = &own;
-                    // Known numbers: an array that is asked for another one would be kept in memory.
+                    // By known numbers: an array that is indexed by others would be kept in memory.
                     let [first, offset, line_words] = if is_first_of_several {
                         [first[before][CHANNEL], offsets[before][CHANNEL] as i32, words[before][CHANNEL]]
                     } else {

@@ -951,15 +951,15 @@ mod tests {
 
     #[test]
     fn warps_pass_words_on_where_rows_are_no_whole_sectors() {
-        let warps = |input: usize, extents: [u32; 4]| layout(input, extents, None).unwrap().direct_words();
-        assert_eq!(warps(128, [1, 1, 1, 128]), 4, "rows of 130: a team has 64 neighbouring words");
-        assert_eq!(warps(128, [1, 1, 1, 32]), 2);
-        assert_eq!(warps(128, [1, 1, 1, 16]), 1, "a warp by itself");
+        let words = |input: usize, extents: [u32; 4]| layout(input, extents, None).unwrap().direct_words();
+        assert_eq!(words(128, [1, 1, 1, 128]), 4, "rows of 130: a team has 64 neighbouring words");
+        assert_eq!(words(128, [1, 1, 1, 32]), 2);
+        assert_eq!(words(128, [1, 1, 1, 16]), 1, "a warp by itself");
         let side_by_side = Cut { row_axis: 2, one_behind_the_other: true, ..cut([1, 1, 1, 32], 4) };
         assert_eq!(layout_of(128, side_by_side, None).unwrap().direct_words(), 2 * 4, "through all slots");
-        assert_eq!(warps(128, [1, 1, 1, 20]), 1, "warps have words of two rows");
-        assert_eq!(warps(126, [1, 1, 1, 64]), 1, "rows of 128 are whole sectors");
-        assert_eq!(warps(127, [1, 1, 1, 64]), 0, "rows of 129 begin anywhere");
+        assert_eq!(words(128, [1, 1, 1, 20]), 1, "warps have words of two rows");
+        assert_eq!(words(126, [1, 1, 1, 64]), 1, "rows of 128 are whole sectors");
+        assert_eq!(words(127, [1, 1, 1, 64]), 0, "rows of 129 begin anywhere");
     }
 
     #[test]

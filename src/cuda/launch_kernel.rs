@@ -1,10 +1,12 @@
 //! The kernel of a launch: a general one, until the driver has compiled one for the plan.
 
 use std::{
+    ffi::c_void,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use cuda_loader::Grid;
 use rayon::prelude::*;
 
 use super::{device::Device, error::CudaError, module::Kernel, recipe::Launch, specialised::Specialised};
@@ -64,9 +66,15 @@ impl LaunchKernel {
         Ok(Self { kernel: general()?, specialised: None })
     }
 
-    /// The kernel that a launch takes now.
-    pub(super) fn now(&self) -> Kernel {
-        self.specialised.as_ref().and_then(|specialised| specialised.kernel()).unwrap_or(self.kernel)
+    /// Launches the kernel that there is now. One that is compiled for the plan does not get what it was compiled for.
+    ///
+    /// # Safety
+    /// As [`Kernel::launch`], with all arguments of the general kernel.
+    pub(super) unsafe fn launch(&self, grid: Grid, arguments: &mut [*mut c_void]) -> Result<(), CudaError> {
+        let specialised = self.specialised.as_ref().and_then(|own| Some((own.kernel()?, own.constants())));
+        let (kernel, constants) = specialised.unwrap_or((self.kernel, 0));
+        // SAFETY: the caller's promise.
+        unsafe { kernel.launch(grid, &mut arguments[constants..]) }
     }
 
     /// Whether there is, or is going to be, a kernel that is compiled for the plan.

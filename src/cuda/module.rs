@@ -313,11 +313,7 @@ impl Kernel {
     /// The module's context must be current and the stream belong to it. `arguments` must point to one value per
     /// parameter of the kernel, of its type, and the kernel's own safety conditions must hold until it has run. Beside
     /// another one, it must not need what that one writes.
-    pub(super) unsafe fn launch<const N: usize>(
-        &self,
-        grid: Grid,
-        mut arguments: [*mut c_void; N],
-    ) -> Result<(), CudaError> {
+    pub(super) unsafe fn launch(&self, grid: Grid, arguments: &mut [*mut c_void]) -> Result<(), CudaError> {
         let Grid { blocks: [x, y], threads, shared_bytes, stream, cluster, beside } = grid;
         let arguments = arguments.as_mut_ptr();
         if beside || cluster > 1 {

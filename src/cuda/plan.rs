@@ -507,13 +507,13 @@ impl<const D: usize> Plan<D> {
             }
             let operands = launch.operands(operands);
             let maps = launch.tensor_maps(&operands)?;
-            let arguments = launch.pointers(&self.table_addresses, &operands, &maps);
+            let mut arguments = launch.pointers(&self.table_addresses, &operands, &maps);
             let Launch { blocks, threads, shared_bytes, cluster, .. } = *launch;
             let beside = launch.beside && follows;
             follows = true;
             let grid = Grid { blocks, threads, shared_bytes, stream, cluster, beside };
             // SAFETY: a recipe names the arguments of its kernels; the caller vouches for the rest.
-            unsafe { kernel.now().launch(grid, arguments)? };
+            unsafe { kernel.launch(grid, &mut arguments)? };
         }
         Ok(())
     }

@@ -93,6 +93,11 @@ impl Specialised {
         Self { compilation, thread }
     }
 
+    /// How many parameters of the general kernel it does not have: those that it was compiled for.
+    pub(super) fn constants(&self) -> usize {
+        self.compilation.case.values.len()
+    }
+
     /// The kernel, if it has been compiled by now.
     pub(super) fn kernel(&self) -> Option<Kernel> {
         match &*self.compilation.lock() {

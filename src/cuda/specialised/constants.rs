@@ -12,7 +12,9 @@ const IF_SPECIALISED: &str = "//! if specialised: ";
 pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>], goes_on: bool) -> String {
     let parameter = format!("[{name}_param_");
     let mut text = String::with_capacity(ptx.len());
-    for line in ptx.lines().filter(|line| !(goes_on && line.ends_with(UNLESS_SPECIALISED))) {
+    let is_left_out =
+        |line: &str| goes_on && line.ends_with(UNLESS_SPECIALISED) || declares_one_of(line, name, values.len());
+    for line in ptx.lines().filter(|line| !is_left_out(line)) {
         match load(line, &parameter).and_then(|load| constant(&load, values)) {
             Some(constant) => text.push_str(&constant),
             None if goes_on => text.push_str(line.trim_start().strip_prefix(IF_SPECIALISED).unwrap_or(line)),
@@ -29,6 +31,14 @@ pub(super) fn with_least_blocks(ptx: String, least_blocks: u32) -> String {
     let Some((before, behind)) = ptx.split_once(DIRECTIVE).filter(|_| least_blocks > 0) else { return ptx };
     let behind = behind.trim_start_matches(|digit: char| digit.is_ascii_digit());
     format!("{before}{DIRECTIVE}{least_blocks}{behind}")
+}
+
+/// Whether a line declares one of the first parameters, as in `.param .align 8 .b8 kernel_param_0[720],`.
+fn declares_one_of(line: &str, name: &str, first: usize) -> bool {
+    let Some(declared) = line.trim_start().strip_prefix(".param ") else { return false };
+    let number = declared.split_once(name).and_then(|(_, behind)| behind.strip_prefix("_param_"));
+    let number = number.map(|number| number.split(['[', ',']).next().unwrap_or(number));
+    number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| number < first)
 }
 
 /// A load of one value from a parameter.

@@ -1,5 +1,5 @@
-//! The direct and the gather kernels on a GPU, as they are and compiled for their layer: all of them have to be exact
-//! for small whole numbers.
+//! The direct and the gather kernels, and those of `col2im`, on a GPU, as they are and compiled for their layer: all of
+//! them have to be exact for small whole numbers.
 #![cfg(feature = "cuda")]
 
 mod gather_layers;
@@ -14,8 +14,17 @@ use conv_transpose::{
 use gpu::{Exact, computed};
 
 fn check<const D: usize>(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>) {
+    check_algorithms(device, &[Algorithm::Direct, Algorithm::Gather], layer, input);
+}
+
+fn check_algorithms<const D: usize>(
+    device: &Device,
+    algorithms: &[Algorithm],
+    layer: &ConvTranspose<D>,
+    input: Shape<D>,
+) {
     let Exact { stream, input: x, weight: w, bias, output: exact } = Exact::new(device, layer, input);
-    for (algorithm, specialised) in [Algorithm::Direct, Algorithm::Gather].map(|a| [(a, false), (a, true)]).concat() {
+    for (algorithm, specialised) in algorithms.iter().flat_map(|&algorithm| [(algorithm, false), (algorithm, true)]) {
         let options = Options::default().algorithm(algorithm).precision(Precision::F32);
         let options = options.specialised(specialised).compile_within(Duration::MAX);
         let plan = Plan::new(device, layer, input, options).unwrap();
@@ -57,6 +66,21 @@ fn kernels_compiled_for_their_layer_compute_the_same() {
     check(&device, &layer, Shape::batched(2, 37, [41]));
     let layer = ConvTranspose::<3>::builder(3, 2, [3, 4, 3]).stride([1, 2, 1]).padding([1, 1, 1]).build().unwrap();
     check(&device, &layer, Shape::batched(2, 3, [9, 10, 21]));
+}
+
+/// Several taps along x, more of them than are under way together, and phases that differ.
+#[test]
+fn columns_are_summed_up_the_same_by_a_kernel_for_their_layer() {
+    let Some(device) = gpu::device_of_capability_9("columns_are_summed_up_the_same_by_a_kernel_for_their_layer") else {
+        return;
+    };
+    for (kernel, stride, padding, dilation) in [(9, 1, 4, 1), (4, 2, 1, 1), (5, 3, 0, 2), (19, 2, 9, 1)] {
+        for extent in [[16, 24], [7, 33], [1, 5]] {
+            let layer = ConvTranspose::<2>::builder(24, 3, [kernel; 2]).stride([stride; 2]).padding([padding; 2]);
+            let layer = layer.dilation([dilation; 2]).build().unwrap();
+            check_algorithms(&device, &[Algorithm::Col2im], &layer, Shape::batched(2, 24, extent));
+        }
+    }
 }
 
 #[test]

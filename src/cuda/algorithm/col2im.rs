@@ -74,7 +74,8 @@ fn recipe(task: &Task) -> Result<Recipe, Unsupported> {
     let kernel = if task.wide || product.wide { "col2im_wide" } else { KERNEL };
     let arguments = vec![Argument::value(&problem), Argument::Table(recipe.tables.len()), Columns, Bias, Output];
     recipe.tables.push(Table::new(&phases));
-    recipe.launches.push(Launch::per_element(kernel, problem.gather_threads, arguments));
+    let sum_up = Launch::per_element(kernel, problem.gather_threads, arguments);
+    recipe.launches.push(Launch { gains_from_constants: true, ..sum_up });
     recipe.cycles = recipe.cycles.map(|cycles| CLEARLY * (cycles + summing_up(task, recipe.columns_len)));
     Ok(recipe)
 }

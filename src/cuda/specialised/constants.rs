@@ -7,8 +7,8 @@ const UNLESS_SPECIALISED: &str = "//! unless specialised";
 const IF_SPECIALISED: &str = "//! if specialised: ";
 
 /// The PTX of a kernel in which the values of its first parameters are constants: each load of some of their bytes
-/// becomes a move, and launches do not pass them. It takes in what only specialised kernels need, and leaves out what they do not, if it `goes_on`
-/// while products are under way.
+/// becomes a move, and launches do not pass them. It takes in what only specialised kernels need, and leaves out what
+/// they do not, if it `goes_on` while products are under way.
 pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>], goes_on: bool) -> String {
     let parameter = format!("[{name}_param_");
     let mut text = String::with_capacity(ptx.len());

@@ -10,10 +10,10 @@ const IF_SPECIALISED: &str = "//! if specialised: ";
 /// becomes a move, and launches do not pass them. It takes in what only specialised kernels need, and leaves out what
 /// they do not, if it `goes_on` while products are under way.
 pub(super) fn with_constants(ptx: &str, name: &str, values: &[impl AsRef<[u8]>], goes_on: bool) -> String {
-    let parameter = format!("[{name}_param_");
+    let parameter = format!("{name}_param_");
     let mut text = String::with_capacity(ptx.len());
     let is_left_out =
-        |line: &str| goes_on && line.ends_with(UNLESS_SPECIALISED) || declares_one_of(line, name, values.len());
+        |line: &str| goes_on && line.ends_with(UNLESS_SPECIALISED) || declares_one_of(line, &parameter, values.len());
     for line in ptx.lines().filter(|line| !is_left_out(line)) {
         match load(line, &parameter).and_then(|load| constant(&load, values)) {
             Some(constant) => text.push_str(&constant),
@@ -33,12 +33,12 @@ pub(super) fn with_least_blocks(ptx: String, least_blocks: u32) -> String {
     format!("{before}{DIRECTIVE}{least_blocks}{behind}")
 }
 
-/// Whether a line declares one of the first parameters, as in `.param .align 8 .b8 kernel_param_0[720],`.
-fn declares_one_of(line: &str, name: &str, first: usize) -> bool {
-    let Some(declared) = line.trim_start().strip_prefix(".param ") else { return false };
-    let number = declared.split_once(name).and_then(|(_, behind)| behind.strip_prefix("_param_"));
-    let number = number.map(|number| number.split(['[', ',']).next().unwrap_or(number));
-    number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| number < first)
+/// Whether a line declares one of the first parameters, as in `.param .align 8 .b8 kernel_param_0[720],`. Names of
+/// parameters are `parameter` and a number.
+fn declares_one_of(line: &str, parameter: &str, first: usize) -> bool {
+    let declared = line.trim_start().strip_prefix(".param ").and_then(|rest| rest.split_once(parameter));
+    let number = declared.and_then(|(_, number)| number.split(['[', ',']).next()?.parse().ok());
+    number.is_some_and(|number: usize| number < first)
 }
 
 /// A load of one value from a parameter.
@@ -60,7 +60,7 @@ fn load<'a>(line: &'a str, parameter: &str) -> Option<Load<'a>> {
         _ => return None,
     };
     let (register, place) = rest.trim().split_once(',')?;
-    let place = place.trim().strip_prefix(parameter)?.strip_suffix("];")?;
+    let place = place.trim().strip_prefix('[')?.strip_prefix(parameter)?.strip_suffix("];")?;
     let (number, offset) = place.split_once('+').unwrap_or((place, "0"));
     Some(Load { register, parameter: number.parse().ok()?, offset: offset.parse().ok()?, bytes })
 }

@@ -488,14 +488,69 @@ fn partners_share_the_input_channels() {
         }
         let layer = rows(96, 20).groups(2).build().unwrap();
         check_ways(ways(&layer, Shape::batched(3, 96, [17]), architecture, precision));
-        // Two, because there are no more blocks of channels.
-        let layer = ConvTranspose::<2>::builder(16, 24, [9, 9]).build().unwrap();
-        check_ways(ways(&layer, Shape::batched(1, 16, [5, 6]), architecture, precision));
+        // Two and four, because there are no more blocks of channels.
+        for channels in [16, 32] {
+            let layer = ConvTranspose::<2>::builder(channels, 24, [9, 9]).build().unwrap();
+            check_ways(ways(&layer, Shape::batched(1, channels, [5, 6]), architecture, precision));
+        }
         // Some phases have no taps.
         let layer = ConvTranspose::<2>::builder(64, 8, [1, 3]).stride([2, 1]).build().unwrap();
         check_ways(ways(&layer, Shape::batched(1, 64, [4, 10]), architecture, precision));
         assert_eq!(partners, BTreeSet::from([2, 4, 8]), "{precision}");
     }
+}
+
+/// Shares need not be even: partners have whole stages, the last of which may hold channels that there are none of. Rows
+/// are copied in boxes, and element by element.
+#[test]
+fn shares_of_partners_may_end_beyond_the_channels() {
+    for (channels, batch, extents) in [(37, 1, [4, 4]), (100, 2, [3, 5]), (72, 1, [5, 3])] {
+        let layer = ConvTranspose::<2>::builder(channels, 12, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
+        let input = Shape::batched(batch, channels, extents);
+        for &(architecture, precision) in &KINDS[..2] {
+            let ways = by_partners(&layer, input, architecture, precision);
+            assert!(!ways.is_empty(), "{precision}, {layer:?}");
+            ways.iter().step_by(2).for_each(|plan| check_plan(&layer, plan, input));
+        }
+    }
+}
+
+/// What lies behind the last channel of a sample is the next sample: partners whose share ends beyond it do not read it,
+/// neither in boxes, nor element by element, which is where rows are not aligned.
+#[test]
+fn partners_do_not_read_the_next_sample() {
+    let layer = ConvTranspose::<2>::builder(72, 12, [4, 4]).build().unwrap();
+    for (width, in_boxes) in [(4, true), (5, false)] {
+        let input = Shape::batched(2, 72, [3, width]);
+        let mut x = Tensor::filled(input, 1.0f32).unwrap();
+        x.as_mut_slice()[72 * 3 * width..].fill(f32::INFINITY);
+        let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
+        for &(architecture, precision) in &KINDS[..2] {
+            let mut ways = by_partners(&layer, input, architecture, precision);
+            ways.retain(|plan| plan.describe().contains("in boxes") == in_boxes);
+            assert!(!ways.is_empty(), "{precision}, width {width}");
+            for plan in ways.iter().step_by(4) {
+                let y = plan.forward(&x, &w, None).unwrap();
+                let (first, _) = y.as_slice().split_at(y.as_slice().len() / 2);
+                for (index, &value) in first.iter().enumerate() {
+                    let expected = oracle::output_at(plan.problem(), x.as_slice(), w.as_slice(), None, index);
+                    assert_eq!(f64::from(value), expected, "{}, element {index}", plan.describe());
+                }
+            }
+        }
+    }
+}
+
+/// The ways to compute a layer by blocks that are partners.
+fn by_partners<const D: usize>(
+    layer: &ConvTranspose<D>,
+    input: Shape<D>,
+    architecture: &str,
+    precision: Precision,
+) -> Vec<EmulatedPlan<D>> {
+    let mut ways = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
+    ways.retain(|plan| plan.describe().contains("partners"));
+    ways
 }
 
 /// Checks every second way to compute a layer: what they are.

@@ -92,6 +92,8 @@ pub struct Tiling {
     pub input_sample: u64,
     /// Elements of one output sample.
     pub output_sample: u64,
+    /// Input channels of all groups.
+    pub in_channels: u64,
     /// The position where the first tile begins, outermost axis first.
     pub first: [u32; 3],
     /// Distance between the origins of tiles along samples, z, y, x.
@@ -113,8 +115,8 @@ pub struct Tiling {
     /// Elements before the first one of the output that position 0 begins with, outermost axis first: fewer than the
     /// stride. They are not stored.
     pub lead: [u32; 3],
-    /// Input channels of a group, or of a partner's share of it.
-    pub in_per_group: u32,
+    /// Input channels of a group, or of a partner's share of it. The last shares of a single group may end beyond it.
+    pub in_per_share: u32,
     /// Output channels of a group.
     pub out_per_group: u32,
     /// Words of a staged input row.
@@ -211,9 +213,9 @@ pub struct Tiling {
     pub run_kinds: u32,
     /// What a lane holds of an output row: [`Tiling::ONE_PHASE`] and what follows it.
     pub held: u32,
-    /// If lanes store straight from the product, which they do if the output is aligned, words of 16 that follow each
-    /// other in a row and are passed on: those of so many warps of a team, a power of two, in one slot, or in all if
-    /// slots lie side by side. One, if each of them is whole sectors, or is not passed on. 0 if lanes do not store
+    /// If lanes store straight from the product, which they do if the output is aligned, stretches of 16 words that
+    /// follow each other in a row and are passed on: those of so many warps of a team, a power of two, in one slot, or in
+    /// all if slots lie side by side. One, if each of them is whole sectors, or is not passed on. 0 if lanes do not store
     /// straight from the product.
     pub direct_words: u32,
     /// Words from one row to the next in a staged output channel.
@@ -464,12 +466,14 @@ pub struct Packing {
     pub slab_words: Divisor,
     /// Phases that share the columns of a tile.
     pub column_phases: Divisor,
+    /// Input channels of all groups.
+    pub in_channels: u64,
     /// Columns of each phase if these lie close together, otherwise 0.
     pub close_channels: u32,
     /// How far the two input channels of a word are apart, a power of two; eight, if a word has one.
     pub pair_distance: u32,
-    /// Input channels of a group.
-    pub in_per_group: u32,
+    /// Input channels of a group, or of a partner's share of it. The last shares of a single group may end beyond it.
+    pub in_per_share: u32,
     /// Output channels of a group.
     pub out_per_group: u32,
     /// Channels of a stage.

@@ -88,7 +88,7 @@ pub(super) unsafe fn weights_of<const CHANNELS: usize>(
 ) -> [f32; CHANNELS] {
     let (stages, slab) = slab.divide(packing.stage_slabs);
     let (tiles, stage) = stages.divide(packing.stages);
-    let (group, tile) = tiles.divide(packing.channel_tiles);
+    let (share, tile) = tiles.divide(packing.channel_tiles);
     let (block, word) = (within / BLOCK_WORDS, within % BLOCK_WORDS);
     let (phase, tile_channel) = if packing.close_channels > 0 {
         let column = block * BLOCK_COLUMNS + column(word);
@@ -108,14 +108,27 @@ pub(super) unsafe fn weights_of<const CHANNELS: usize>(
     array::from_fn(|channel| {
         let (tap, in_channel) = source(&entry, word, channel as u32, packing.pair_distance);
         let in_channel = stage * packing.stage_channels + in_channel;
-        if !exists || tap == Slab::NO_TAP || in_channel >= packing.in_per_group {
+        if !exists || tap == Slab::NO_TAP || in_channel >= channels_of_share(packing, share) {
             return 0.0;
         }
-        let row = (group as u64 * packing.in_per_group as u64 + in_channel as u64) * packing.out_per_group as u64;
-        let element = (row + out_channel as u64) * packing.taps as u64 + tap as u64;
+        let row = first_of_share(packing, share) + in_channel as u64;
+        let element = (row * packing.out_per_group as u64 + out_channel as u64) * packing.taps as u64 + tap as u64;
         // SAFETY: both channels are within the group, the tap within the kernel.
         unsafe { mem::load_readonly(weight.add(element as usize)) }
     })
+}
+
+/// The first input channel of a share, of those of all groups.
+#[cfg_attr(gpu, inline(always))]
+fn first_of_share(packing: &Packing, share: u32) -> u64 {
+    share as u64 * packing.in_per_share as u64
+}
+
+/// Input channels of a share that there are.
+#[cfg_attr(gpu, inline(always))]
+fn channels_of_share(packing: &Packing, share: u32) -> u32 {
+    let left = packing.in_channels.saturating_sub(first_of_share(packing, share));
+    left.min(packing.in_per_share as u64) as u32
 }
 
 /// The entry of a slab of a stage, for one of the phases.
@@ -155,13 +168,12 @@ fn source(entry: &Slab, word: u32, channel: u32, distance: u32) -> (u32, u32) {
 #[cfg(not(cuda_arch = "sm_70"))]
 #[derive(Clone, Copy)]
 struct Portion {
-    group: u32,
-    /// The stage, counted through all tiles and groups.
+    /// The stage, counted through all tiles and shares.
     stage: u32,
     /// Its first column block within a slab.
     first_column_block: u32,
-    /// Its first channels within the group, and how many there are.
-    first_in_channel: u32,
+    /// Its first input channel, of those of all groups, and how many there are.
+    first_in_channel: u64,
     in_channels: u32,
     first_out_channel: u32,
     out_channels: u32,
@@ -173,18 +185,17 @@ impl Portion {
     fn of_block(packing: &Packing, portions: &Portions) -> Self {
         let (stage, number) = thread::block_idx_x().divide(portions.of_stage);
         let (tiles, stage_of_tile) = stage.divide(packing.stages);
-        let (group, tile) = tiles.divide(packing.channel_tiles);
-        let first_in_channel = stage_of_tile * packing.stage_channels;
+        let (share, tile) = tiles.divide(packing.channel_tiles);
+        let first_of_stage = stage_of_tile * packing.stage_channels;
         let first_of_tile = number * portions.out_channels;
         let first_out_channel = tile * packing.tile_channels + first_of_tile;
         let of_tile = packing.tile_channels.saturating_sub(first_of_tile);
         let of_group = packing.out_per_group.saturating_sub(first_out_channel);
         Self {
-            group,
             stage,
             first_column_block: number * portions.column_blocks.value() as u32,
-            first_in_channel,
-            in_channels: packing.stage_channels.min(packing.in_per_group.saturating_sub(first_in_channel)),
+            first_in_channel: first_of_share(packing, share) + first_of_stage as u64,
+            in_channels: packing.stage_channels.min(channels_of_share(packing, share).saturating_sub(first_of_stage)),
             first_out_channel,
             out_channels: portions.out_channels.min(of_tile).min(of_group),
         }
@@ -205,7 +216,7 @@ impl Portion {
         let elements = self.out_channels * packing.taps;
         let mut row = thread::thread_idx_x() / 32;
         while row < self.in_channels {
-            let in_channel = self.group as u64 * packing.in_per_group as u64 + (self.first_in_channel + row) as u64;
+            let in_channel = self.first_in_channel + row as u64;
             let channel = in_channel * packing.out_per_group as u64 + self.first_out_channel as u64;
             let source = weight.wrapping_add((channel * packing.taps as u64) as usize);
             // SAFETY: these channels are within the group, and the places are this warp's.

@@ -28,10 +28,12 @@ const FORMATS: [Format; 4] = [
     Format { kernel: "pack_split_f16", f16: true, split: true },
 ];
 
-/// A weight `[group][input channel][output channel][tap]`, and how it is divided.
+/// A weight `[input channel][output channel][tap]`, and how it is divided.
 #[derive(Debug)]
 struct Case {
-    groups: usize,
+    /// Groups, or shares of a group, and input channels of each. The last ones may end beyond all that there are.
+    shares: usize,
+    in_per_share: usize,
     in_channels: usize,
     out_channels: usize,
     taps: usize,
@@ -58,7 +60,7 @@ impl Case {
     }
 
     fn stages(&self) -> usize {
-        self.in_channels.div_ceil(self.stage_channels)
+        self.in_per_share.div_ceil(self.stage_channels)
     }
 
     fn tiles(&self) -> usize {
@@ -67,16 +69,17 @@ impl Case {
 
     fn packing(&self) -> Packing {
         let divisor = |value: usize| Divisor::new(value as u64);
-        let slabs = self.groups * self.tiles() * self.stages() * self.stage_slabs();
+        let slabs = self.shares * self.tiles() * self.stages() * self.stage_slabs();
         Packing {
             stage_slabs: divisor(self.stage_slabs()),
             stages: divisor(self.stages()),
             channel_tiles: divisor(self.tiles()),
             slab_words: divisor(self.slab_words()),
             column_phases: divisor(self.phases),
+            in_channels: self.in_channels as u64,
             close_channels: self.close_channels as u32,
             pair_distance: self.pair_distance as u32,
-            in_per_group: self.in_channels as u32,
+            in_per_share: self.in_per_share as u32,
             out_per_group: self.out_channels as u32,
             stage_channels: self.stage_channels as u32,
             taps: self.taps as u32,
@@ -98,14 +101,14 @@ impl Case {
     }
 
     fn weight(&self) -> Vec<f32> {
-        let elements = self.groups * self.in_channels * self.out_channels * self.taps;
+        let elements = self.in_channels * self.out_channels * self.taps;
         (0..elements).map(|at| (at * 37 % 2001) as f32 - 1000.0).collect()
     }
 
     /// The words of a weight as numbers, one for each input channel of a word.
     fn expected(&self, weight: &[f32], f16: bool) -> Vec<[f64; 2]> {
         let mut words = Vec::new();
-        for group in 0..self.groups {
+        for share in 0..self.shares {
             for tile in 0..self.tiles() {
                 for stage in 0..self.stages() {
                     for entries in self.slabs.chunks(self.phases) {
@@ -115,7 +118,7 @@ impl Case {
                                 let (phase, of_tile) = self.phase_and_channel(block, column);
                                 let Some(entry) = entries.get(phase) else { continue };
                                 for channel in 0..if f16 { 16 } else { 8 } {
-                                    let value = self.element(weight, group, stage, entry, channel, [tile, of_tile]);
+                                    let value = self.element(weight, share, stage, entry, channel, [tile, of_tile]);
                                     let distance = self.pair_distance;
                                     let pair = channel % distance + channel / (2 * distance) * distance;
                                     of_block[pair / 4 * 32 + column * 4 + pair % 4][channel / distance % 2] = value;
@@ -142,20 +145,22 @@ impl Case {
     fn element(
         &self,
         weight: &[f32],
-        group: usize,
+        share: usize,
         stage: usize,
         entry: &Slab,
         channel: usize,
         [tile, of_tile]: [usize; 2],
     ) -> f64 {
         let tap = entry.taps[channel / 8];
-        let in_channel = stage * self.stage_channels + entry.channels[channel / 8] as usize + channel % 8;
+        let of_share = stage * self.stage_channels + entry.channels[channel / 8] as usize + channel % 8;
+        let in_channel = share * self.in_per_share + of_share;
         let out_channel = tile * self.tile_channels + of_tile;
-        let exists = of_tile < self.tile_channels && out_channel < self.out_channels && in_channel < self.in_channels;
-        if tap == Slab::NO_TAP || !exists {
+        let is_input = of_share < self.in_per_share && in_channel < self.in_channels;
+        let is_output = of_tile < self.tile_channels && out_channel < self.out_channels;
+        if tap == Slab::NO_TAP || !is_input || !is_output {
             return 0.0;
         }
-        let row = (group * self.in_channels + in_channel) * self.out_channels + out_channel;
+        let row = in_channel * self.out_channels + out_channel;
         weight[row * self.taps + tap as usize].into()
     }
 
@@ -231,8 +236,9 @@ fn slabs_of_eight(taps: &[u32], channels: u32) -> Vec<Slab> {
 #[test]
 fn weights_are_where_their_slabs_say() {
     let ends = Case {
-        groups: 2,
-        in_channels: 19,
+        shares: 2,
+        in_per_share: 19,
+        in_channels: 38,
         out_channels: 21,
         taps: 4,
         stage_channels: 16,
@@ -244,7 +250,8 @@ fn weights_are_where_their_slabs_say() {
         slabs: slabs_of_eight(&[3, 0, 2], 16),
     };
     let phases = Case {
-        groups: 1,
+        shares: 1,
+        in_per_share: 8,
         in_channels: 8,
         out_channels: 41,
         taps: 9,
@@ -256,11 +263,12 @@ fn weights_are_where_their_slabs_say() {
         ..ends
     };
     let slabs = slabs_of_eight(&[8, 1, Slab::NO_TAP, 0], 8);
+    let beyond = Case { shares: 4, in_per_share: 16, in_channels: 37, slabs: slabs_of_eight(&[3, 0, 2], 16), ..ends };
     let close = Case { out_channels: 3, tile_channels: 3, phases: 2, close_channels: 4, slabs, ..phases };
     for format in FORMATS.into_iter().filter(|format| !format.f16) {
         close.check(format, None, 0);
     }
-    for case in [&ends, &phases] {
+    for case in [&ends, &beyond, &phases] {
         for format in FORMATS.into_iter().filter(|format| !format.f16) {
             for (blocks, offset) in [(None, 0), (Some(1), 0), (Some(1), 1), (Some(2), 0), (Some(2), 3)] {
                 case.check(format, blocks, offset);
@@ -275,8 +283,9 @@ fn pairs_of_weights_are_where_their_slabs_say() {
     let of_two_taps =
         [[0, 4], [3, Slab::NO_TAP], [1, 2], [Slab::NO_TAP, 1]].map(|taps| Slab { taps, channels: [0; 2] });
     let following = Case {
-        groups: 2,
-        in_channels: 21,
+        shares: 2,
+        in_per_share: 21,
+        in_channels: 42,
         out_channels: 23,
         taps: 3,
         stage_channels: 16,
@@ -288,7 +297,8 @@ fn pairs_of_weights_are_where_their_slabs_say() {
         slabs: following.to_vec(),
     };
     let of_two_taps = Case {
-        in_channels: 13,
+        in_per_share: 13,
+        in_channels: 26,
         out_channels: 17,
         taps: 5,
         stage_channels: 8,
@@ -300,7 +310,8 @@ fn pairs_of_weights_are_where_their_slabs_say() {
         ..following
     };
     let padded = Case { taps: 8, slabs: following.slabs.clone(), ..following };
-    for case in [&following, &of_two_taps, &padded] {
+    let beyond = Case { shares: 4, in_per_share: 16, in_channels: 37, slabs: following.slabs.clone(), ..following };
+    for case in [&following, &of_two_taps, &padded, &beyond] {
         for format in FORMATS.into_iter().filter(|format| format.f16) {
             for (blocks, offset) in [(None, 0), (Some(1), 0), (Some(1), 1), (Some(2), 0), (Some(2), 3)] {
                 case.check(format, blocks, offset);

@@ -65,7 +65,7 @@ impl<'a> Inputs<'a> {
             if pass.chunks == 0 {
                 continue;
             }
-            (self.sample, self.channel) = (place.sample, place.share * t.in_per_group);
+            (self.sample, self.channel) = (place.sample, place.share * t.in_per_share);
             self.origin = [0, 1, 2].map(|axis| place.origin[axis].wrapping_add(pass.origin[axis]));
             self.channels_left = staged_channels(t);
             if !comes_in_boxes(t, self.operands) {
@@ -133,8 +133,9 @@ impl<'a> Inputs<'a> {
     /// Channels of the job that exist from the next one on.
     #[cfg_attr(gpu, inline(always))]
     fn channels(&self) -> u32 {
-        let beyond = staged_channels(self.t) - self.t.in_per_group;
-        self.channels_left.saturating_sub(beyond)
+        let beyond = staged_channels(self.t) - self.t.in_per_share;
+        let of_share = self.channels_left.saturating_sub(beyond);
+        of_share.min((self.t.in_channels as u32).saturating_sub(self.channel))
     }
 
     /// The first element of the next channels. It may lie before the input.

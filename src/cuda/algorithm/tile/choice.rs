@@ -370,20 +370,24 @@ fn with_pairs(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
     [None].into_iter().chain(axes.map(Some)).map(move |taps_paired_along| Cut { taps_paired_along, ..cut })
 }
 
-/// A cut with each number of blocks that may be partners, with whole blocks of channels for each: as many as the device
-/// has for the fewest tiles that there can be. Where a problem is divided into regions, these fill the device together.
+/// A cut with each number of blocks that may be partners, with whole blocks of channels for each, and as many each if
+/// there are several groups: as many partners as the device has for the fewest tiles that there can be. Where a problem is
+/// divided into regions, these fill the device together.
 fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
     let Task { problem, target, .. } = *task;
     let positions: u128 = region.extents.iter().map(|&extent| u128::from(extent)).product();
     let rows = positions * problem.batch() as u128 * problem.groups() as u128;
     let tiles = rows.div_ceil(u128::from(tile::ROWS * cut.rows()));
-    let numbers = (0..=tile::MOST_PARTNERS.ilog2()).map(|power| 1 << power).filter(move |&partners| {
-        let share = cut.block_channels() as usize * partners as usize;
-        let has_blocks = problem.in_channels_per_group().is_multiple_of(share);
+    let blocks = problem.in_channels_per_group().div_ceil(cut.block_channels() as usize);
+    let may_be_uneven = problem.groups() == 1 && cut.taps_paired_along.is_none();
+    let cuts = (0..=tile::MOST_PARTNERS.ilog2()).map(move |power| Cut { partners: 1 << power, ..cut });
+    cuts.filter(move |cut| {
+        let Cut { partners, .. } = *cut;
+        // Most of them have something to do.
+        let have_shares = cut.has_even_shares(&problem) || may_be_uneven && blocks > partners as usize / 2;
         let are_few = tiles <= u128::from(target.most_jobs_of(partners));
-        partners == 1 || region.is_whole() && cut.variant.has_partners() && has_blocks && are_few
-    });
-    numbers.map(move |partners| Cut { partners, ..cut })
+        partners == 1 || region.is_whole() && cut.variant.has_partners() && have_shares && are_few
+    })
 }
 
 /// A cut with each number of channels that a stage may have.

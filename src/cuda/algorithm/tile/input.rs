@@ -82,11 +82,6 @@ impl Input {
         self.extents.iter().product()
     }
 
-    /// Words of a group for each position that one of so many partners reads.
-    pub(super) fn channels_of_partner(&self, partners: u32) -> usize {
-        self.channels / partners as usize
-    }
-
     /// Words of a sample.
     pub(super) fn sample(&self) -> usize {
         self.plane() * self.channels * self.groups

@@ -291,9 +291,23 @@ impl Cut {
         (0..tile::ROWS / 2).step_by(SERVED_TOGETHER as usize).map(wavefronts).sum()
     }
 
-    /// Input channels that a block sums over: those of a group, or a share of them.
+    /// Whether partners have whole blocks of a group's input channels, as many each.
+    pub(super) fn has_even_shares(&self, problem: &Problem<3>) -> bool {
+        let blocks_of_all = self.block_channels() as usize * self.partners as usize;
+        self.partners == 1 || problem.in_channels_per_group().is_multiple_of(blocks_of_all)
+    }
+
+    /// Input channels that a block sums over: those of a group, or a share of them. If shares are not even, they are
+    /// whole stages, and what the last ones have beyond the group is zero.
     pub(super) fn in_channels(&self, problem: &Problem<3>) -> usize {
-        problem.in_channels_per_group() / self.partners as usize
+        let share = problem.in_channels_per_group().div_ceil(self.partners as usize);
+        if self.has_even_shares(problem) { share } else { share.next_multiple_of(self.stage_channels() as usize) }
+    }
+
+    /// Words of each position that these are in an input.
+    pub(super) fn in_words(&self, input: &Input, problem: &Problem<3>) -> usize {
+        let blocks = || self.in_channels(problem) / self.block_channels() as usize;
+        if self.partners == 1 { input.channels } else { blocks() * self.block_words() as usize }
     }
 
     /// How many positions of an axis a tile covers.
@@ -337,7 +351,7 @@ impl Layout {
         // Pairs of words begin at even ones in all rows.
         let pitch = x.checked_next_multiple_of(copy_words.max(2))?;
         let is_narrow = pitch <= NARROW && width > pitch as usize;
-        let may_copy_boxes = cut.large_tiles && has_whole_boxes(&input, &cut);
+        let may_copy_boxes = cut.large_tiles && has_whole_boxes(&input, problem, &cut);
         let can_merge = may_copy_boxes && cut.extents[0] == 1;
         let merged_axes = if can_merge { merged_axes(&input, groups, &region, reach, [z, y, pitch]) } else { 0 };
         let in_boxes = if merged_axes > 0 {
@@ -785,9 +799,9 @@ impl fmt::Display for Layout {
 
 /// Whether boxes hold what a stage takes and nothing else: channels beyond the last one become zero, those of another
 /// group would not.
-fn has_whole_boxes(input: &Input, cut: &Cut) -> bool {
+fn has_whole_boxes(input: &Input, problem: &Problem<3>, cut: &Cut) -> bool {
     let has_one_share = input.groups == 1 && cut.partners == 1;
-    let whole_stages = input.channels_of_partner(cut.partners).is_multiple_of(cut.stage_words() as usize);
+    let whole_stages = cut.in_words(input, problem).is_multiple_of(cut.stage_words() as usize);
     input.batch * input.sample() > 0 && (has_one_share || whole_stages)
 }
 

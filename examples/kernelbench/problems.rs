@@ -153,6 +153,7 @@ mod tests {
             include_str!("../../benches/many_weights.json"),
             include_str!("../../benches/monai.json"),
             include_str!("../../benches/networks.json"),
+            include_str!("../../benches/sixteen_families.json"),
             include_str!("../../benches/small_inputs.json"),
             include_str!("../../benches/small_layers.json"),
             include_str!("../../benches/ten_families.json"),

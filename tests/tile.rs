@@ -500,8 +500,8 @@ fn partners_share_the_input_channels() {
     }
 }
 
-/// Shares need not be even: partners have whole stages, the last of which may hold channels that there are none of. Rows
-/// are copied in boxes, and element by element.
+/// Shares need not be even: partners have whole stages, the last of which may hold channels that there are none of.
+/// Rows are copied in boxes, and element by element.
 #[test]
 fn shares_of_partners_may_end_beyond_the_channels() {
     for (channels, batch, extents) in [(65, 1, [4, 4]), (100, 2, [3, 5]), (72, 1, [5, 3])] {
@@ -515,8 +515,8 @@ fn shares_of_partners_may_end_beyond_the_channels() {
     }
 }
 
-/// What lies behind the last channel of a sample is the next sample: partners whose share ends beyond it do not read it,
-/// neither in boxes, nor element by element, which is where rows are not aligned.
+/// What lies behind the last channel of a sample is the next sample: partners whose share ends beyond it do not read
+/// it, neither in boxes, nor element by element, which is where rows are not aligned.
 #[test]
 fn partners_do_not_read_the_next_sample() {
     let layer = ConvTranspose::<2>::builder(72, 12, [4, 4]).build().unwrap();

@@ -371,8 +371,8 @@ fn with_pairs(problem: &Problem<3>, cut: Cut) -> impl Iterator<Item = Cut> {
 }
 
 /// A cut with each number of blocks that may be partners, with whole blocks of channels for each, and as many each if
-/// there are several groups: as many partners as the device has for the fewest tiles that there can be. Where a problem is
-/// divided into regions, these fill the device together.
+/// there are several groups: as many partners as the device has for the fewest tiles that there can be. Where a problem
+/// is divided into regions, these fill the device together.
 fn with_partners(task: &Task, region: Region, cut: Cut) -> impl Iterator<Item = Cut> {
     let Task { problem, target, .. } = *task;
     let positions: u128 = region.extents.iter().map(|&extent| u128::from(extent)).product();

@@ -507,8 +507,8 @@ fn shares_of_partners_may_end_beyond_the_channels() {
     for (channels, batch, extents) in [(65, 1, [4, 4]), (100, 2, [3, 5]), (72, 1, [5, 3])] {
         let layer = ConvTranspose::<2>::builder(channels, 12, [4, 4]).stride([2, 2]).padding([1, 1]).build().unwrap();
         let input = Shape::batched(batch, channels, extents);
-        for &(architecture, precision) in &KINDS[..2] {
-            let ways = by_partners(&layer, input, architecture, precision);
+        for precision in [Precision::Tf32, Precision::F32] {
+            let ways = plans_with(&layer, input, precision, "partners");
             assert!(!ways.is_empty(), "{precision}, {layer:?}");
             ways.iter().step_by(2).for_each(|plan| check_plan(&layer, plan, input));
         }
@@ -525,8 +525,8 @@ fn partners_do_not_read_the_next_sample() {
         let mut x = Tensor::filled(input, 1.0f32).unwrap();
         x.as_mut_slice()[72 * 3 * width..].fill(f32::INFINITY);
         let w = Tensor::filled(layer.weight_shape(), 1.0f32).unwrap();
-        for &(architecture, precision) in &KINDS[..2] {
-            let mut ways = by_partners(&layer, input, architecture, precision);
+        for precision in [Precision::Tf32, Precision::F32] {
+            let mut ways = plans_with(&layer, input, precision, "partners");
             ways.retain(|plan| plan.describe().contains("in boxes") == in_boxes);
             assert!(!ways.is_empty(), "{precision}, width {width}");
             for plan in ways.iter().step_by(4) {
@@ -539,18 +539,6 @@ fn partners_do_not_read_the_next_sample() {
             }
         }
     }
-}
-
-/// The ways to compute a layer by blocks that are partners.
-fn by_partners<const D: usize>(
-    layer: &ConvTranspose<D>,
-    input: Shape<D>,
-    architecture: &str,
-    precision: Precision,
-) -> Vec<EmulatedPlan<D>> {
-    let mut ways = EmulatedPlan::ways_with_architecture(layer, input, options(precision), architecture).unwrap();
-    ways.retain(|plan| plan.describe().contains("partners"));
-    ways
 }
 
 /// Checks every second way to compute a layer: what they are.
@@ -568,14 +556,25 @@ fn ways<const D: usize>(
     plans.iter().step_by(2).map(check).collect()
 }
 
+/// All plans whose descriptions have some words.
+fn plans_with<const D: usize>(
+    layer: &ConvTranspose<D>,
+    input: Shape<D>,
+    precision: Precision,
+    words: &str,
+) -> Vec<EmulatedPlan<D>> {
+    let mut plans = EmulatedPlan::ways(layer, input, options(precision)).unwrap();
+    plans.retain(|plan| plan.describe().contains(words));
+    plans
+}
+
 /// All plans that convert the input in a certain way.
 fn plans_that_convert<const D: usize>(
     layer: &ConvTranspose<D>,
     input: Shape<D>,
     way: &converted::Way,
 ) -> Vec<EmulatedPlan<D>> {
-    let mut plans = EmulatedPlan::ways(layer, input, options(way.precision)).unwrap();
-    plans.retain(|plan| plan.describe().contains(way.words));
+    let plans = plans_with(layer, input, way.precision, way.words);
     assert!(!plans.is_empty() || !way.is_for_all(), "{}, {layer:?}", way.words);
     plans
 }

@@ -263,7 +263,7 @@ fn weights_are_where_their_slabs_say() {
         ..ends
     };
     let slabs = slabs_of_eight(&[8, 1, Slab::NO_TAP, 0], 8);
-    let beyond = Case { shares: 4, in_per_share: 16, in_channels: 37, slabs: slabs_of_eight(&[3, 0, 2], 16), ..ends };
+    let beyond = Case { shares: 4, in_per_share: 16, in_channels: 37, slabs: ends.slabs.clone(), ..ends };
     let close = Case { out_channels: 3, tile_channels: 3, phases: 2, close_channels: 4, slabs, ..phases };
     for format in FORMATS.into_iter().filter(|format| !format.f16) {
         close.check(format, None, 0);

@@ -408,6 +408,16 @@ mod tests {
         assert_ne!(chosen(256, 256, 4, 1, 32), Col2im);
     }
 
+    /// Of few positions tiles are too few for the device: these layers take `col2im` 0.69 and 0.64 of the time of `tile` on
+    /// an H200 (`benchmarks/2026-11-30-gpu-uneven-shares.md`).
+    #[test]
+    fn col2im_is_chosen_for_few_columns() {
+        let layer = ConvTranspose3d::builder(200, 128, [4; 3]).padding([1; 3]);
+        assert_eq!(chosen_on(Target::EMULATED, layer, 1, [8; 3]), Algorithm::Col2im);
+        let layer = ConvTranspose3d::builder(768, 128, [3; 3]).stride([2; 3]).padding([1; 3]).output_padding([1; 3]);
+        assert_eq!(chosen_on(Target::EMULATED, layer, 2, [6; 3]), Algorithm::Col2im);
+    }
+
     /// Of these layers the first three take `flat` 0.79, 0.65 and 0.90 of the time of `tile` in TF32 on an H200, the next
     /// two 1.62 and 1.53 (`benchmarks/2026-11-27-gpu-flat.md`); in `f32` 0.49, 0.75 and 0.99, and 1.59 and 1.45.
     #[test]

@@ -11,6 +11,7 @@ mod long_jobs;
 mod long_lines;
 mod margins;
 mod paired_taps;
+mod random_tensors;
 mod relative_error;
 mod short_lines;
 mod stretches;
@@ -28,6 +29,7 @@ use conv_transpose::{
 use converted::Way;
 use cust::stream::{Stream, StreamFlags};
 use gpu::{Exact, computed, devices, expected, whole_numbers};
+use random_tensors::random_tensors;
 use relative_error::relative_error;
 
 /// Checks every way to compute a layer in both precisions; by the first device, the descriptions of some of them
@@ -446,6 +448,46 @@ fn samples_do_not_depend_on_each_other() {
             let output = computed(device, &stream, &plan, &x, &w, &no_bias);
             let error = converted::error_of_samples(output.as_slice(), &exact, input.batch.unwrap());
             assert!(error <= way.error, "{error:e}, {}", plan.describe());
+        }
+    }
+}
+
+/// What teams make of a sample, to the bit, does not depend on those that they have computed before it: the scale is
+/// found anew for each job. Most of the last samples is so small beside their largest value that the scale decides its
+/// bits.
+#[test]
+fn jobs_do_not_depend_on_those_before() {
+    const SAMPLES: usize = 1000;
+    // As many as may share a tile.
+    const LAST: usize = 16;
+    let devices = devices("jobs_do_not_depend_on_those_before");
+    let Some(device) = devices.first().filter(|device| device.architecture() == "sm_90a") else { return };
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    let layer = ConvTranspose::<2>::builder(32, 24, [3, 5]).build().unwrap();
+    let input = Shape::batched(SAMPLES, 32, [14, 12]);
+    let mut random = random_tensors(3);
+    let (x, w) = (random(input), random(layer.weight_shape()));
+    let with_others = |exponent| {
+        let mut x = x.clone();
+        let before = x.as_slice().len() / SAMPLES * (SAMPLES - LAST);
+        let (others, last) = x.as_mut_slice().split_at_mut(before);
+        others.iter_mut().for_each(|value| *value *= 2f32.powi(exponent));
+        for sample in last.chunks_mut(before / (SAMPLES - LAST)) {
+            sample.iter_mut().for_each(|value| *value *= 2f32.powi(-20));
+            sample[0] = 0.9;
+        }
+        device.upload(&x).unwrap()
+    };
+    let inputs = [0, -3, -8].map(with_others);
+    let w = device.upload(&w).unwrap();
+    let no_bias = device.upload_slice(&vec![0.0f32; layer.out_channels()]).unwrap();
+    for way in converted::WAYS.iter().filter(|way| way.words.ends_with("_raw")) {
+        for plan in plans_that_convert(device, &layer, input, way) {
+            let [expected, a, b] = inputs.each_ref().map(|x| {
+                let output = computed(device, &stream, &plan, x, &w, &no_bias);
+                output.as_slice()[output.as_slice().len() / SAMPLES * (SAMPLES - LAST)..].to_vec()
+            });
+            assert!(a == expected && b == expected, "{}", plan.describe());
         }
     }
 }

@@ -644,23 +644,28 @@ fn long_jobs_come_first() {
     }
 }
 
-/// Whatever the magnitudes, the error is that of the precision, and a weight's do not matter either.
+/// Whatever the magnitudes, the error is that of the precision, and a weight's do not matter either: of several stages,
+/// of a last one that is not full, and of so few taps that sums do not move on with each stage.
 #[test]
 fn inputs_of_any_magnitude_are_converted() {
-    let (layer, input) = converted::pictures().swap_remove(2);
-    let input = Shape { batch: Some(1), ..input };
-    let mut random = random_tensors(3);
-    let plans = converted::WAYS.each_ref().map(|way| (way, plan_that_converts(&layer, input, way)));
-    // A GPU runs all of them.
-    for exponent in converted::EXPONENTS.into_iter().step_by(2) {
-        let (mut x, mut w) = (random(input), random(layer.weight_shape()));
-        converted::scale_channels(&mut x, exponent);
-        w.as_mut_slice().iter_mut().for_each(|weight| *weight *= 2f32.powi(-exponent(0) / 2));
-        let exact = oracle::forward(plans[0].1.problem(), x.as_slice(), w.as_slice(), None);
-        for (way, plan) in &plans {
-            let actual = plan.forward(&x, &w, None).unwrap();
-            let error = relative_error(actual.as_slice(), &exact);
-            assert!(error <= way.error, "{error:e}, {}, channel 0 times 2^{}", plan.describe(), exponent(0));
+    let mut pictures = converted::pictures();
+    let few_taps = ConvTranspose::<2>::builder(48, 104, [1, 5]).build().unwrap();
+    let few_taps = (few_taps, Shape::batched(1, 48, [5, 20]));
+    for (layer, input) in [pictures.swap_remove(2), pictures.swap_remove(0), few_taps] {
+        let input = Shape { batch: Some(1), ..input };
+        let mut random = random_tensors(3);
+        let plans = converted::WAYS.each_ref().map(|way| (way, plan_that_converts(&layer, input, way)));
+        // A GPU runs all of them.
+        for exponent in converted::EXPONENTS.into_iter().step_by(2) {
+            let (mut x, mut w) = (random(input), random(layer.weight_shape()));
+            converted::scale_channels(&mut x, exponent);
+            w.as_mut_slice().iter_mut().for_each(|weight| *weight *= 2f32.powi(-exponent(0) / 2));
+            let exact = oracle::forward(plans[0].1.problem(), x.as_slice(), w.as_slice(), None);
+            for (way, plan) in &plans {
+                let actual = plan.forward(&x, &w, None).unwrap();
+                let error = relative_error(actual.as_slice(), &exact);
+                assert!(error <= way.error, "{error:e}, {}, channel 0 times 2^{}", plan.describe(), exponent(0));
+            }
         }
     }
 }

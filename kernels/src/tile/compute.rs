@@ -430,9 +430,10 @@ unsafe fn row_by_row<
             if !SPLIT {
                 whole = begin_batch(accumulators, ROW, pending, || Factor::whole::<F16, CONVERT>(&fragments, &staged.scale));
             }
+            let mut factor = Factor::ZERO;
             unrolled!(NEIGHBOUR in 0..NEIGHBOURS, at most 3 => {
-                let factor = if SPLIT {
-                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR, F16, CONVERT>(&fragments, &staged.scale))
+                factor = if SPLIT {
+                    begin_batch(accumulators, ROW * NEIGHBOURS + NEIGHBOUR, pending, || Factor::split::<NEIGHBOUR, F16, CONVERT>(&fragments, &staged.scale, &factor))
                 } else {
                     whole[NEIGHBOUR % 3]
                 };

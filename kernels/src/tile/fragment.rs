@@ -175,31 +175,54 @@ impl Factor {
     }
 
     /// The fragment that begins with word number `NEIGHBOUR` of what was loaded, split; or made again if both parts are
-    /// packed as `F16` already; or such parts, if teams `CONVERT`.
+    /// packed as `F16` already; or such parts, if teams `CONVERT`, in which case that of the neighbour `before` has the
+    /// first of its words.
     #[cfg_attr(gpu, inline(always))]
     pub(super) fn split<const NEIGHBOUR: usize, const F16: bool, const CONVERT: bool>(
         loaded: &Loaded,
         scale: &Scale,
+        before: &Self,
     ) -> Self {
-        let parts = |words: [f32; 4]| if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
         let [a, b, c, d] = *loaded;
-        if !F16 {
-            let parts = parts(words::<NEIGHBOUR>(&[a, b]));
-            return Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) };
+        if CONVERT {
+            let word = |number: usize| Self::pairs(&loaded.map(|words| scale.of(words[number])));
+            let again = |parts: [f32; 2]| parts.map(|pair| scale.again.word::<0>(pair));
+            let first = if NEIGHBOUR == 0 { word(0) } else { before.second_word().map(again) };
+            return Self::of_words(first, word(NEIGHBOUR % 3 + 1));
         }
-        if !CONVERT {
+        if F16 {
             let again = |word| {
                 if NEIGHBOUR == 1 { scale.again.word::<1>(word) } else { scale.again.word::<0>(word) }
             };
             let [large, small] = [[a, b], [c, d]].map(|channels| words::<NEIGHBOUR>(&channels).map(again));
             return Self { large, small };
         }
-        let scaled = |channels| words::<NEIGHBOUR>(channels).map(|word| scale.of(word));
-        let (low, high) = (parts(scaled(&[a, c])), parts(scaled(&[b, d])));
-        let pairs = |part: fn((f32, f32)) -> f32| {
-            [0, 1, 2, 3].map(|word| f32::from_bits(half::pack([part(low[word]), part(high[word])])))
-        };
-        Self { large: pairs(|(large, _)| large), small: pairs(|(_, small)| small) }
+        let words = words::<NEIGHBOUR>(&[a, b]);
+        let parts = if NEIGHBOUR == 1 { words.map(split::<1>) } else { words.map(split::<0>) };
+        Self { large: parts.map(|(large, _)| large), small: parts.map(|(_, small)| small) }
+    }
+
+    /// Of a word of four channels both pairs as `f16`: of the large parts, and of the small ones.
+    #[cfg_attr(gpu, inline(always))]
+    fn pairs(word: &[f32; 4]) -> [[f32; 2]; 2] {
+        let [a, b, c, d] = word.map(split::<0>);
+        let pair = |low, high| f32::from_bits(half::pack([low, high]));
+        [[pair(a.0, b.0), pair(c.0, d.0)], [pair(a.1, b.1), pair(c.1, d.1)]]
+    }
+
+    /// The fragment of the pairs of two words that are neighbours.
+    #[cfg_attr(gpu, inline(always))]
+    fn of_words([large, small]: [[f32; 2]; 2], [next_large, next_small]: [[f32; 2]; 2]) -> Self {
+        Self {
+            large: [large[0], next_large[0], large[1], next_large[1]],
+            small: [small[0], next_small[0], small[1], next_small[1]],
+        }
+    }
+
+    /// The pairs of the second word.
+    #[cfg_attr(gpu, inline(always))]
+    fn second_word(&self) -> [[f32; 2]; 2] {
+        [[self.large[1], self.large[3]], [self.small[1], self.small[3]]]
     }
 }
 

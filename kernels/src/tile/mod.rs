@@ -249,11 +249,10 @@ unsafe fn consume<
     let (mut inputs, mut weights) = (Ring::inputs(t), Ring::weights(t));
     // SAFETY: the caller's promise. A slot of a ring is read when it is full, and left when it is not needed any more.
     unsafe {
-        // Where teams split, sums lose their scale when they move on, and words are taken apart, not multiplied as they
-        // were loaded.
+        // Where teams split, sums lose their scale when they move on.
         let keeps_scale = F16 && !(SPLIT && CONVERT);
-        let scale = Scale::one(Again::with(if keeps_scale { zero_of_tables(t, operands.tables) } else { 0 }));
-        // Needed at the end of each stage there.
+        let scale = Scale::one(Again::with(if F16 { zero_of_tables(t, operands.tables) } else { 0 }));
+        // Needed whenever they do.
         let of_weight = if SPLIT && CONVERT { scale::of_weight(operands.weight, true) } else { Exponent::NONE };
         let mut accumulators = Accumulators::<BLOCKS, SLOTS>::new();
         let mut upcoming = Upcoming::find(t, operands.tables, 0);
@@ -286,9 +285,13 @@ unsafe fn consume<
                 inputs.await_full();
                 if CONVERT {
                     let now = Exponent::from_bits(inputs.exponent_for_warp());
-                    if !SPLIT && now != exponent && !accumulators.are_empty() {
+                    if now != exponent && !accumulators.are_empty() {
                         accumulators.wait::<0>();
-                        accumulators.scale([power_of_two(now.minus(exponent)); 2]);
+                        if SPLIT {
+                            promote(&mut sums, &mut accumulators, Some(exponent.inverse_with(of_weight)));
+                        } else {
+                            accumulators.scale([power_of_two(now.minus(exponent)); 2]);
+                        }
                     }
                     (exponent, scale) = (now, scale.with(now));
                 }
@@ -342,11 +345,8 @@ unsafe fn consume<
                     let may_promote = run.flags & Run::ENDS_STAGE == 0 || stages_left & (t.promotion_stages - 1) == 0;
                     if SPLIT && run.flags & Run::PROMOTES != 0 && may_promote {
                         accumulators.wait::<0>();
-                        let [most, rest] = if CONVERT { exponent.inverse_with(of_weight) } else { [1.0; 2] };
-                        if CONVERT && rest != 1.0 {
-                            accumulators.scale([rest; 2]);
-                        }
-                        sums.take_over(&mut accumulators, if CONVERT { Some(most) } else { None });
+                        let inverse = if CONVERT { Some(exponent.inverse_with(of_weight)) } else { None };
+                        promote(&mut sums, &mut accumulators, inverse);
                     }
                     if run.flags & Run::ENDS_STAGE != 0 {
                         break;
@@ -398,6 +398,27 @@ unsafe fn consume<
         }
         in_turn::end(stores_in_turn(t));
         Target::finish();
+    }
+}
+
+/// Moves sums on, times both numbers if they lose their scale.
+///
+/// # Safety
+/// All products have been waited for.
+#[cfg_attr(gpu, inline(always))]
+unsafe fn promote<const BLOCKS: usize, const SLOTS: usize>(
+    sums: &mut Sums<BLOCKS, SLOTS>,
+    accumulators: &mut Accumulators<BLOCKS, SLOTS>,
+    inverse: Option<[f32; 2]>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some([_, rest]) = inverse
+            && rest != 1.0
+        {
+            accumulators.scale([rest; 2]);
+        }
+        sums.take_over(accumulators, inverse.map(|[most, _]| most));
     }
 }
 

@@ -27,8 +27,7 @@ const BEST: i32 = 6;
 /// it is, the more of the others' small parts have all their bits.
 const BEST_OF_SPLIT: i32 = 16;
 
-/// The largest value of a sample is to be no less than half of this power of two, if values are split.
-#[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
+/// The largest value of a sample or a stage is to be no less than half of this power of two, if values are split.
 const BELOW_OF_SPLIT: i32 = 12;
 
 /// The same of a job, which would have to be computed again.
@@ -79,7 +78,6 @@ impl Exponent {
     }
 
     /// That of values around one, which may be `split`, before there were any.
-    #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn of_ones(split: bool) -> Self {
         if split { Self { exponent: BEST_OF_SPLIT - SPLIT_ABOVE_ONE, is_free: true } } else { Self::START }
@@ -96,6 +94,14 @@ impl Exponent {
         if is_right { of_ones } else { Self::of_largest(bits, split) }
     }
 
+    /// This exponent, unless it is wrong for values that are split, of which the largest finite magnitude has these
+    /// bits: that of such values then, others of which may be somewhat larger.
+    #[cfg_attr(gpu, inline(always))]
+    pub(super) fn unless_wrong_for_split(self, bits: u32) -> Self {
+        let is_right = bits == 0 || (BELOW_OF_SPLIT..=BEST_OF_SPLIT).contains(&(power_above(bits) + self.exponent));
+        if is_right { self } else { Self::above(bits, BEST_OF_SPLIT - SPLIT_ABOVE_ONE) }
+    }
+
     /// The exponent that its bits say, without its sign.
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn from_bits(bits: u32) -> Self {
@@ -109,6 +115,7 @@ impl Exponent {
     }
 
     /// A new job begins, whose values are as large as they are.
+    #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn begin(&mut self) {
         self.is_free = true;

@@ -6,8 +6,9 @@
 //! Of values that are less than `2^-15` of the largest ones in a tile, `f16` may have fewer bits: they are rounded to a
 //! multiple of less than `2^-24` of these. Infinities and not-a-numbers stay what they are, and decide nothing.
 //!
-//! Values that are split have the best scale for each stage, because sums move on at its end: those from `2^-18` of the
-//! largest one in a stage on have all bits, others are rounded to a multiple of `2^-39` of it.
+//! Of values that are split, those from `2^-13` of the largest one in a stage on have all bits, others are rounded to a
+//! multiple of less than `2^-34` of it: a stage whose values are too small for the scale of the one before has its own.
+//! Sums move on when the scale changes, and not otherwise before they are of as many products as they may be of.
 
 use cuda_std::{
     hint,
@@ -44,7 +45,7 @@ const MEASURED: u32 = 4;
 pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Operands) {
     let mut inputs = Inputs::new(t, operands);
     let mut measuring = Ring::inputs(t);
-    let mut exponent = Exponent::START;
+    let mut exponent = Exponent::NONE;
     // A half of the ring is for stages that come, the other half for those that have been measured.
     let ahead = (t.input_ring - 1) / 2;
     let (mut under_way, mut stage) = (0, 0);
@@ -69,14 +70,15 @@ pub(super) unsafe fn produce_inputs<const SPLIT: bool>(t: &Tiling, operands: &Op
                 break;
             }
             if is_last || under_way > ahead {
+                // What a job makes of its input does not depend on the jobs before.
                 if stage == 0 {
-                    exponent.begin();
+                    exponent = Exponent::of_ones(SPLIT);
                 }
                 stage = if stage + 1 < t.stages { stage + 1 } else { 0 };
                 measuring.await_fetched();
                 let largest = largest(t, &measuring);
                 if SPLIT {
-                    exponent = Exponent::of_largest(largest, true);
+                    exponent = exponent.unless_wrong_for_split(largest);
                 } else {
                     exponent.adjust(largest, false);
                 }

@@ -578,11 +578,9 @@ impl Layout {
         products >= PROMOTE_AFTER / 2
     }
 
-    /// After how many stages of so many products partial sums move on, a power of two: one where each stage has a scale
-    /// of its own.
+    /// After how many stages of so many products partial sums move on at the latest, a power of two.
     pub(super) fn promotion_stages(&self, products: u32) -> u32 {
-        let variant = self.cut.variant;
-        let stages = if variant.split && !variant.teams_convert { PROMOTE_AFTER / products.max(1) } else { 1 };
+        let stages = if self.cut.variant.split { PROMOTE_AFTER / products.max(1) } else { 1 };
         1 << stages.max(1).ilog2()
     }
 

@@ -467,12 +467,13 @@ fn jobs_do_not_depend_on_those_before() {
     let input = Shape::batched(SAMPLES, 32, [14, 12]);
     let mut random = random_tensors(3);
     let (x, w) = (random(input), random(layer.weight_shape()));
+    let before_last = |len: usize| len / SAMPLES * (SAMPLES - LAST);
     let with_others = |exponent| {
         let mut x = x.clone();
-        let before = x.as_slice().len() / SAMPLES * (SAMPLES - LAST);
+        let before = before_last(x.as_slice().len());
         let (others, last) = x.as_mut_slice().split_at_mut(before);
         others.iter_mut().for_each(|value| *value *= 2f32.powi(exponent));
-        for sample in last.chunks_mut(before / (SAMPLES - LAST)) {
+        for sample in last.chunks_mut(last.len() / LAST) {
             sample.iter_mut().for_each(|value| *value *= 2f32.powi(-20));
             sample[0] = 0.9;
         }
@@ -485,7 +486,7 @@ fn jobs_do_not_depend_on_those_before() {
         for plan in plans_that_convert(device, &layer, input, way) {
             let [expected, a, b] = inputs.each_ref().map(|x| {
                 let output = computed(device, &stream, &plan, x, &w, &no_bias);
-                output.as_slice()[output.as_slice().len() / SAMPLES * (SAMPLES - LAST)..].to_vec()
+                output.as_slice()[before_last(output.as_slice().len())..].to_vec()
             });
             assert!(a == expected && b == expected, "{}", plan.describe());
         }

@@ -1,6 +1,6 @@
 //! The command line: what can be measured, and how a refusal is told (one line, exit code 1).
 
-use std::{fmt::Display, path::PathBuf, process::ExitCode};
+use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{
@@ -27,6 +27,10 @@ const ALGORITHMS: &[Algorithm] = &[
     Algorithm::Scatter,
 ];
 const PRECISIONS: &[Precision] = &[Precision::F32, Precision::Tf32];
+/// Time for a search: up to a day.
+const SECONDS: RangeInclusive<f64> = 1e-3..=86_400.0;
+/// Rates far beyond those of any GPU, which a chart still has room for.
+pub const TFLOPS: RangeInclusive<f64> = 1e-3..=1e6;
 
 /// Measures how close transposed convolutions come to what a GPU can do.
 ///
@@ -68,7 +72,7 @@ pub struct Arguments {
     pub bias: bool,
 
     /// Measure for up to so many seconds what is the fastest plan for each, instead of relying on the library's model
-    #[arg(long, value_name = "SECONDS", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = within(SECONDS), allow_negative_numbers = true)]
     pub autotune: Option<f64>,
 
     /// Where the fastest plans are remembered; read if it is there, and written at the end
@@ -94,7 +98,7 @@ pub struct Arguments {
     ///
     /// The default is what cuBLAS reaches on an H200. For f32, which takes three products for one, the floor assumes a
     /// third.
-    #[arg(long, default_value_t = 400.0, value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 400.0, value_parser = within(TFLOPS), allow_negative_numbers = true)]
     pub tflops: f64,
 
     /// Where to write the results for benches/torch_gpu.py
@@ -141,9 +145,12 @@ fn named<T: Copy + Display + Send + Sync>(values: &'static [T]) -> impl TypedVal
         .map(move |name| find(name).expect("no other name is possible"))
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "must be a number above 0".to_owned())
+/// A parser that takes the numbers of a range.
+fn within(range: RangeInclusive<f64>) -> impl TypedValueParser<Value = f64> {
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number: &f64| range.contains(number));
+        number.ok_or_else(|| format!("must be a number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// Reads the command line. What leads to no work, a mistake or a call for help, is printed and becomes an exit code.
@@ -212,6 +219,19 @@ mod tests {
         assert!(!accepted(&["--first-use", "--autotune", "1"]));
         assert!(accepted(&["--bias", "--repack"]));
         assert!(!accepted(&["--first-use", "--bias"]));
+    }
+
+    #[test]
+    fn numbers_beyond_all_reason_are_refused_by_the_name_of_their_option() {
+        let parse = |option: &str, number: &str| Arguments::try_parse_from(["kernelbench", option, number]);
+        for (option, numbers) in [("--tflops", ["0.001", "1e6"]), ("--autotune", ["0.001", "86400"])] {
+            assert!(numbers.iter().all(|number| parse(option, number).is_ok()), "{option}");
+            for number in ["1e308", "1e20", "1000001", "5e-324", "0", "-1", "inf", "NaN", "many"] {
+                let message = parse(option, number).unwrap_err().to_string();
+                assert!(message.contains(option) && message.contains(number), "{message}");
+                assert!(message.contains("must be a number from 0.001 to "), "{message}");
+            }
+        }
     }
 
     #[test]

@@ -61,16 +61,25 @@ fn describe(error: &anyhow::Error) -> String {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let problems = arguments.problems()?;
+    let bar = progress_bar(problems.len() * arguments.variants().len())?;
+    let mut planner = Planner::new(arguments, &bar)?;
     let device = Device::new(0)?;
     let mut bench = Bench::new(&device, arguments)?;
-    let mut report = Report::new(&device, &bench, arguments);
+    let mut report = Report::new(device.name(), bench.ceiling, arguments);
     println!("{report}\n");
-    let measured = measure_all(&mut bench, &problems, arguments, &mut report.rows);
-    // What was measured before a failure is worth keeping.
-    report.write(arguments)?;
-    measured?;
+    let measured = measure_all(&mut bench, &problems, arguments, &mut planner, &bar, &mut report.rows);
+    keep(measured, &planner, &report, arguments)?;
     println!("\n{}", report.means(arguments));
     Ok(())
+}
+
+/// Writes what was found and measured, before a failure as well: it is worth keeping. The first failure is returned.
+fn keep(measured: Result<()>, planner: &Planner, report: &Report, arguments: &Arguments) -> Result<()> {
+    let saved = planner.save(arguments);
+    // Where a failure leaves nothing to report, an earlier report stays in its place.
+    let is_empty = measured.is_err() && report.rows.is_empty();
+    let written = if is_empty { Ok(()) } else { report.write(arguments) };
+    measured.and(saved).and(written)
 }
 
 /// Measures every problem with every algorithm in every precision, and prints a line for each.
@@ -78,16 +87,17 @@ fn measure_all(
     bench: &mut Bench,
     problems: &[BenchProblem],
     arguments: &Arguments,
+    planner: &mut Planner,
+    bar: &ProgressBar,
     rows: &mut Vec<Measurement>,
 ) -> Result<()> {
     let table = Table::new(problems);
     println!("{}", table.header());
     let variants = arguments.variants();
-    let bar = progress_bar(problems.len() * variants.len())?;
-    let mut planner = Planner::new(arguments, &bar)?;
+    bar.reset_elapsed();
     for problem in problems {
         bar.set_message(problem.label());
-        let measured = bench.measure(problem, &variants, &mut planner, |variant, outcome| {
+        let measured = bench.measure(problem, &variants, planner, |variant, outcome| {
             let line = match outcome {
                 Ok(row) => {
                     let line = table.line(&row);
@@ -104,7 +114,7 @@ fn measure_all(
         measured.with_context(|| format!("problem {}", problem.label()))?;
     }
     bar.finish_and_clear();
-    planner.save(arguments)
+    Ok(())
 }
 
 /// That an algorithm does not support a problem is a result; any other error ends the program.
@@ -119,4 +129,49 @@ fn refusal(error: Error) -> Result<CudaError> {
 fn progress_bar(len: usize) -> Result<ProgressBar> {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len}, {elapsed}, {prefix}problem {msg}")?;
     Ok(ProgressBar::new(len as u64).with_style(style))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use anyhow::anyhow;
+    use clap::Parser;
+    use tempfile::TempDir;
+
+    use super::*;
+    use floor::Ceiling;
+
+    /// A directory with a report of an earlier run, the name of another file in it, and arguments that name both.
+    fn earlier_run() -> (TempDir, [PathBuf; 2], Arguments) {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["ours.json", "tuned.json"].map(|name| directory.path().join(name));
+        fs::write(&paths[0], "an earlier report").unwrap();
+        let [report, tuned] = paths.each_ref().map(|path| path.to_str().unwrap());
+        let options = ["kernelbench", "--json", report, "--autotune", "1", "--autotune-file", tuned];
+        let arguments = Arguments::parse_from(options);
+        (directory, paths, arguments)
+    }
+
+    #[test]
+    fn a_damaged_file_of_an_autotune_is_told_before_anything_is_measured() {
+        let (_directory, [report, tuned], arguments) = earlier_run();
+        fs::write(&tuned, "{").unwrap();
+        let message = describe(&run(&arguments).unwrap_err());
+        assert!(message.contains("tuned.json is no file of an autotune, or is damaged"), "{message}");
+        assert_eq!(fs::read_to_string(report).unwrap(), "an earlier report");
+    }
+
+    #[test]
+    fn a_failure_loses_neither_plans_nor_an_earlier_report() {
+        let (_directory, [json, tuned], arguments) = earlier_run();
+        let planner = Planner::new(&arguments, &ProgressBar::hidden()).unwrap();
+        let report = Report::new("a test", Ceiling { copy_gb_per_s: 1.0, tf32_tflop_per_s: 1.0 }, &arguments);
+        let failed = keep(Err(anyhow!("out of memory")), &planner, &report, &arguments);
+        assert_eq!(failed.unwrap_err().to_string(), "out of memory");
+        assert!(tuned.is_file());
+        assert_eq!(fs::read_to_string(&json).unwrap(), "an earlier report");
+        keep(Ok(()), &planner, &report, &arguments).unwrap();
+        assert!(fs::read_to_string(&json).unwrap().contains("\"device\": \"a test\""));
+    }
 }

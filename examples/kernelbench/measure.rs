@@ -37,7 +37,8 @@ pub struct Measurement {
     #[serde(flatten)]
     pub work: Work,
     pub floor_ms: f64,
-    /// Relative L2 error of the sampled outputs; not a number if one of them was not written.
+    /// Relative L2 error of the sampled outputs; not a number if one of them was not written, infinite if all should be
+    /// 0 and one is not.
     pub error: f64,
 }
 

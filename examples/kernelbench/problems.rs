@@ -116,6 +116,7 @@ pub fn select(file: Option<&Path>, wanted: &[Wanted]) -> Result<Vec<BenchProblem
 
 fn parse(json: &str) -> Result<Vec<BenchProblem>> {
     let list: List = serde_json::from_str(json)?;
+    ensure!(!list.problems.is_empty(), "the list has no problems");
     for problem in &list.problems {
         problem.check().with_context(|| format!("problem {}", problem.label()))?;
     }
@@ -174,5 +175,14 @@ mod tests {
             include_str!("../../benches/problems.json").replacen(r#""stride": [1, 1]"#, r#""stride": [1, 0]"#, 1);
         let message = format!("{:#}", parse(&json).unwrap_err());
         assert_eq!(message, "problem 57: stride is 0 on spatial axis 1, but must be at least 1");
+    }
+
+    #[test]
+    fn a_list_without_problems_is_told_by_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("none.json");
+        fs::write(&path, r#"{"problems": []}"#).unwrap();
+        let message = format!("{:#}", select(Some(&path), &[]).unwrap_err());
+        assert_eq!(message, format!("{}: the list has no problems", path.display()));
     }
 }

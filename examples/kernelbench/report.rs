@@ -4,13 +4,13 @@
 use std::{fmt, fs};
 
 use anyhow::{Context, Result};
-use conv_transpose::cuda::{CudaError, Device};
+use conv_transpose::cuda::CudaError;
 use serde::Serialize;
 
 use crate::{
     arguments::{Arguments, Variant},
     floor::Ceiling,
-    measure::{Bench, Measurement},
+    measure::Measurement,
     problems::BenchProblem,
     roofline,
 };
@@ -30,10 +30,9 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(device: &Device, bench: &Bench, arguments: &Arguments) -> Self {
+    pub fn new(device: &str, ceiling: Ceiling, arguments: &Arguments) -> Self {
         let Arguments { repeats, repack, bias, autotune, .. } = *arguments;
-        let (device, ceiling) = (device.name().to_owned(), bench.ceiling);
-        Self { device, ceiling, repeats, repack, bias, autotune, rows: Vec::new() }
+        Self { device: device.to_owned(), ceiling, repeats, repack, bias, autotune, rows: Vec::new() }
     }
 
     /// Writes the files that were asked for.

@@ -114,7 +114,7 @@ fn around(values: impl Iterator<Item = f64>) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{floor::Work, problems::BenchProblem};
+    use crate::{arguments::TFLOPS, floor::Work, problems::BenchProblem};
 
     /// The measurement of a problem that reached some share of its floor.
     fn row(ceiling: &Ceiling, id: u32, intensity: f64, precision: Precision, share: f64) -> Measurement {
@@ -153,5 +153,15 @@ mod tests {
     #[test]
     fn nothing_measured_is_an_empty_chart() {
         assert!(draw("a test", &Ceiling { copy_gb_per_s: 1.0, tf32_tflop_per_s: 1.0 }, &[]).is_ok());
+    }
+
+    #[test]
+    fn a_chart_has_room_for_every_rate_that_can_be_assumed() {
+        let real = Ceiling { copy_gb_per_s: 4000.0, tf32_tflop_per_s: 360.0 };
+        let rows = [row(&real, 57, 10.0, Precision::F32, 0.5), row(&real, 57, 1000.0, Precision::Tf32, 0.5)];
+        for tf32_tflop_per_s in [*TFLOPS.start(), *TFLOPS.end()] {
+            let assumed = Ceiling { tf32_tflop_per_s, ..real };
+            assert!(draw("a test", &assumed, &rows).is_ok() && draw("a test", &assumed, &[]).is_ok());
+        }
     }
 }

@@ -27,14 +27,38 @@ impl Samples {
 
     /// The relative L2 error of an output over the sample. Work on it must be done.
     pub fn error<const D: usize>(&self, output: &DeviceTensor<f32, D>) -> Result<f64> {
-        let (mut squared_error, mut squared) = (0.0, 0.0);
+        let mut pairs = Vec::new();
         for &(index, expected) in &self.0 {
             // Element by element: the whole output may have gigabytes.
             let mut element = [0.0f32];
             output.buffer().index(index..index + 1).copy_to(&mut element)?;
-            squared_error += (f64::from(element[0]) - expected).powi(2);
-            squared += expected.powi(2);
+            pairs.push((f64::from(element[0]), expected));
         }
-        Ok((squared_error / squared).sqrt())
+        Ok(relative_error(&pairs))
+    }
+}
+
+/// The relative L2 error of values, each with what is expected.
+fn relative_error(pairs: &[(f64, f64)]) -> f64 {
+    let squared_error: f64 = pairs.iter().map(|(value, expected)| (value - expected).powi(2)).sum();
+    let squared: f64 = pairs.iter().map(|(_, expected)| expected.powi(2)).sum();
+    // Zeros that are as they should be would give no number, as if one of them were missing.
+    if squared_error == 0.0 { 0.0 } else { (squared_error / squared).sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_relative_to_what_is_expected() {
+        assert_eq!(relative_error(&[(3.0, 3.0), (4.5, 4.0)]), 0.1);
+    }
+
+    #[test]
+    fn zeros_have_no_error_unless_something_else_was_written_or_nothing() {
+        assert_eq!(relative_error(&[(0.0, 0.0), (-0.0, 0.0)]), 0.0);
+        assert_eq!(relative_error(&[(0.0, 0.0), (1e-30, 0.0)]), f64::INFINITY);
+        assert!(relative_error(&[(0.0, 0.0), (f64::NAN, 0.0)]).is_nan());
     }
 }

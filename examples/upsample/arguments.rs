@@ -11,8 +11,9 @@ use crate::filter::Filter;
 
 /// Enlarges a picture by a transposed convolution.
 ///
-/// Reads PNG and JPEG. Writes a PNG of the same colour type and bit depth, or a JPEG if the output is named so. An
-/// orientation noted in the file is applied and an ICC profile is kept; other metadata is dropped.
+/// Reads PNG and JPEG. Writes a PNG, or a JPEG if the output is named so. A PNG has the channels of the input, 16 bits
+/// each if the input has 16, else 8; a palette and CMYK become RGB, and a transparent colour becomes an alpha channel.
+/// An orientation noted in the file is applied, and an ICC profile of up to 8 MiB is kept; other metadata is dropped.
 #[derive(Debug, Parser)]
 #[command(name = "upsample")]
 pub struct Arguments {

@@ -1,6 +1,7 @@
 //! Where the result goes: checked before the work, written whole or not at all.
 
 use std::{
+    fs::{self, OpenOptions},
     io::{BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -14,9 +15,14 @@ use crate::{
     picture::{BUNDLED_NAME, Picture},
 };
 
+/// The most links that are followed, as on Linux.
+const MOST_LINKS: usize = 40;
+
 /// A file to be written.
 pub struct Destination {
     path: PathBuf,
+    /// The file itself, where the path is that of a link.
+    target: PathBuf,
     format: ImageFormat,
 }
 
@@ -27,8 +33,9 @@ impl Destination {
         let context = || format!("cannot write {}", path.display());
         let format = format_of(&path).with_context(context)?;
         check_not_input(&path, arguments.source()).with_context(context)?;
-        check_writable(&path).with_context(context)?;
-        Ok(Self { path, format })
+        let target = target(&path).with_context(context)?;
+        check_writable(&target).with_context(context)?;
+        Ok(Self { path, target, format })
     }
 
     /// The path of the file.
@@ -50,18 +57,21 @@ impl Destination {
         }
     }
 
-    /// Writes the picture beside its place, then moves it there.
+    /// Writes the picture beside its place, then moves it there. It gets the permissions of the file that it replaces.
     pub fn write(&self, picture: &Picture) -> Result<()> {
         self.try_write(picture).with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     fn try_write(&self, picture: &Picture) -> Result<()> {
-        let mut file = temporary_file(directory(&self.path))?;
+        let mut file = temporary_file(directory(&self.target))?;
         let mut writer = BufWriter::new(file.as_file_mut());
         picture.encode(&mut writer, self.format)?;
         writer.flush()?;
         drop(writer);
-        file.persist(&self.path)?;
+        if let Ok(facts) = fs::metadata(&self.target) {
+            file.as_file().set_permissions(facts.permissions())?;
+        }
+        file.persist(&self.target)?;
         Ok(())
     }
 }
@@ -88,8 +98,25 @@ fn check_not_input(path: &Path, input: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
+/// Follows links to the file that they lead to, whether or not it is there.
+fn target(path: &Path) -> Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        // Whatever cannot be read as a link is none.
+        let Ok(link) = fs::read_link(&target) else { return Ok(target) };
+        target = directory(&target).join(link);
+    }
+    bail!("it is a link that leads nowhere")
+}
+
 fn check_writable(path: &Path) -> Result<()> {
-    ensure!(!path.is_dir(), "it is a directory");
+    if let Ok(facts) = fs::metadata(path) {
+        ensure!(!facts.is_dir(), "it is a directory");
+        ensure!(facts.is_file(), "it exists, and is no regular file");
+        // Replacing a file asks for no permission to write it.
+        ensure!(!facts.permissions().readonly(), "it is read-only");
+        OpenOptions::new().write(true).open(path)?;
+    }
     let directory = directory(path);
     ensure!(directory.is_dir(), "the directory {} does not exist", directory.display());
     temporary_file(directory)?.close()?;

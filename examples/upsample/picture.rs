@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use image::{
-    ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader,
+    ColorType, DynamicImage, ImageDecoder, ImageEncoder, ImageFormat, ImageReader, Limits,
     codecs::{jpeg::JpegEncoder, png::PngEncoder},
 };
 
@@ -22,6 +22,10 @@ pub const BUNDLED_NAME: &str = "astronaut.png";
 const JPEG_QUALITY: u8 = 92;
 /// The largest file that is read, and what its pixels may take: the usual limit of decoders, here for both.
 const MAX_BYTES: u64 = 512 << 20;
+/// What decoders may take beside the pixels, for metadata above all, which may be compressed a thousandfold.
+const MAX_BESIDE: u64 = 64 << 20;
+/// The largest ICC profile that is kept; a JPEG could hold twice that.
+const MAX_PROFILE: usize = 8 << 20;
 
 /// Interleaved samples, row by row.
 pub struct Picture {
@@ -47,8 +51,11 @@ impl Picture {
     }
 
     fn decode(bytes: &[u8], interpolation: &Interpolation) -> Result<Self> {
-        // The reader's own limit on memory is in force; only the buffer of the pixels is left to check.
-        let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
+        let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
+        // The pixels are not among it: their buffer is checked below. A profile beyond it is left out.
+        let mut limits = Limits::default();
+        limits.max_alloc = Some(MAX_BESIDE);
+        reader.limits(limits);
         match reader.format() {
             Some(ImageFormat::Png) => {}
             Some(ImageFormat::Jpeg) => ensure!(jpeg_end::is_reached(bytes), "the file ends before the picture does"),
@@ -70,7 +77,7 @@ impl Picture {
         let colour = image.color();
         // A decoder may have converted the colours, from CMYK say; the profile then no longer tells of them.
         let space: &[u8] = if colour.has_color() { b"RGB " } else { b"GRAY" };
-        let profile = profile.filter(|profile| profile.get(16..20) == Some(space));
+        let profile = profile.filter(|profile| profile.len() <= MAX_PROFILE && profile.get(16..20) == Some(space));
         Self { width: image.width(), height: image.height(), colour, bytes: image.into_bytes(), profile }
     }
 

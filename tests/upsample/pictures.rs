@@ -17,6 +17,29 @@ pub const COLOURS: [ColorType; 8] = [
     ColorType::Rgba16,
 ];
 
+/// A PNG of 8 x 1 zeros with so many bits a sample, of a colour type by its number in PNG, and some chunks.
+pub fn small_png(bits: u8, kind: u8, chunks: &[([u8; 4], &[u8])]) -> Vec<u8> {
+    // The filter's number, the samples; uncompressed in a stream of zlib, whose check sum of n zeros is n << 16 | 1.
+    let row = vec![0; 1 + usize::from(bits)];
+    let len = row.len() as u8;
+    let stream = [&[0x78, 1, 1, len, 0, !len, 0xFF], row.as_slice(), &[0, len, 0, 1]].concat();
+    let head = [0, 0, 0, 8, 0, 0, 0, 1, bits, kind, 0, 0, 0];
+    let ends = ([(*b"IHDR", head.as_slice())], [(*b"IDAT", stream.as_slice()), (*b"IEND", &[])]);
+    let chunks = [&ends.0, chunks, &ends.1].concat();
+    let chunks = chunks.into_iter().map(|(name, data)| {
+        let named = [&name, data].concat();
+        [&(data.len() as u32).to_be_bytes(), named.as_slice(), &checksum(&named).to_be_bytes()].concat()
+    });
+    [b"\x89PNG\r\n\x1a\n".to_vec()].into_iter().chain(chunks).flatten().collect()
+}
+
+/// What stands at the end of a PNG's chunk: CRC-32 of its name and data.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    let shift = |sum: u32| if sum & 1 == 1 { (sum >> 1) ^ 0xEDB8_8320 } else { sum >> 1 };
+    let add = |sum: u32, &byte: &u8| (0..8).fold(sum ^ u32::from(byte), |sum, _| shift(sum));
+    !bytes.iter().fold(u32::MAX, add)
+}
+
 /// The bundled photograph.
 pub fn photograph() -> DynamicImage {
     image::load_from_memory(PHOTOGRAPH).expect("the bundled photograph")

@@ -5,7 +5,7 @@ use std::{fs, io::Cursor};
 use image::{ColorType, ImageFormat};
 
 use crate::{
-    pictures::{PHOTOGRAPH, constant, photograph},
+    pictures::{PHOTOGRAPH, checksum, constant, photograph},
     workshop::Workshop,
 };
 
@@ -66,9 +66,7 @@ fn with_size(png: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut bytes = png.to_vec();
     bytes[16..20].copy_from_slice(&width.to_be_bytes());
     bytes[20..24].copy_from_slice(&height.to_be_bytes());
-    let shift = |sum: u32| if sum & 1 == 1 { (sum >> 1) ^ 0xEDB8_8320 } else { sum >> 1 };
-    let add = |sum: u32, &byte: &u8| (0..8).fold(sum ^ u32::from(byte), |sum, _| shift(sum));
-    let checksum = !bytes[12..29].iter().fold(u32::MAX, add);
+    let checksum = checksum(&bytes[12..29]);
     bytes[29..33].copy_from_slice(&checksum.to_be_bytes());
     bytes
 }
@@ -103,7 +101,23 @@ fn places_that_cannot_be_written() {
         std::os::unix::fs::symlink("in.png", workshop.path("link.png")).expect("a link");
         workshop.refuses("in.png -o link.png");
         workshop.refuses("link.png -o in.png");
+        std::os::unix::fs::symlink("circle.png", workshop.path("circle.png")).expect("a link");
+        assert!(workshop.refuses("in.png -o circle.png").contains("leads nowhere"));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn files_that_may_not_be_replaced() {
+    use std::os::unix::{fs::PermissionsExt, net::UnixListener};
+    let workshop = Workshop::new();
+    workshop.put_image("in.png", &constant(ColorType::Rgb8, 8, 8));
+    let _socket = UnixListener::bind(workshop.path("socket.png")).expect("a socket");
+    assert!(workshop.refuses("in.png -o socket.png").contains("no regular file"));
+    assert!(UnixListener::bind(workshop.path("socket.png")).is_err(), "it is still there");
+    workshop.put("kept.png", b"not to be written");
+    fs::set_permissions(workshop.path("kept.png"), fs::Permissions::from_mode(0o400)).expect("a file of this test");
+    assert!(workshop.refuses("in.png -o kept.png").contains("read-only"));
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Columns {
     }
 
     /// What the problem costs, in multiplications of the direct algorithm.
-    pub fn products(&self) -> f64 {
+    pub fn cost(&self) -> f64 {
         let columns = self.problem.out_channels() as f64 * self.kernel as f64;
         let positions = self.problem.batch() as f64 * self.input as f64;
         let per_position = self.problem.in_channels_per_group() as f64 * COST_OF_PRODUCT + COST_OF_ADDING;

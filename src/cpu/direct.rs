@@ -9,8 +9,8 @@
 //! Results do not depend on the number of threads: the cut into tasks follows from the problem alone, and the sum for
 //! an output element is always over blocks of input channels, then taps, then channels.
 //!
-//! Limit: it is not for problems that have many more phases than taps, or whose kernels reach far beyond a small input;
-//! see [`columns`](super::columns).
+//! Limit: it is not for problems that have many more phases than taps, or whose kernels reach far beyond a small input,
+//! where windows are zeros for the most part; see [`columns`](super::columns).
 
 use std::ops::Range;
 
@@ -30,6 +30,9 @@ use crate::{Axis, Phase, Problem};
 const ENOUGH_TASKS: usize = 64;
 /// Fewest output channels that are worth the copy of a window.
 const FEWEST_CHANNELS: usize = 16;
+/// What an element of a window costs, in multiplications: a core copies some four of them in a nanosecond, and makes 50
+/// to 100 multiplications.
+const COST_OF_COPYING: f64 = 20.0;
 /// Most phases, taps and output channels of a group, for each of which there are tables, and most elements of a window,
 /// that this algorithm is used for.
 const MOST_PHASES: usize = 4096;
@@ -112,10 +115,18 @@ impl Direct {
         Some(Self { problem: *problem, kernels, grid, packing, tap_distances, phase_starts, channel_parts })
     }
 
-    /// Multiplications, with those whose results are thrown away.
-    pub fn products(&self) -> f64 {
+    /// What the problem costs, in multiplications: those that are made, also those whose results are thrown away, and
+    /// the copies of windows.
+    pub fn cost(&self) -> f64 {
         let channels = self.problem.in_channels() as f64 * self.packing.out_channels as f64;
-        channels * self.packing.taps.len() as f64 * self.grid.positions_computed(self.kernels.lanes)
+        let products = channels * self.packing.taps.len() as f64 * self.grid.positions_computed(self.kernels.lanes);
+        let copied = self.tasks() as f64 * self.grid.window_elements(self.packing.in_channels);
+        products + copied * COST_OF_COPYING
+    }
+
+    /// Number of tasks.
+    fn tasks(&self) -> usize {
+        self.grid.tiles() * self.problem.groups() * self.channel_parts
     }
 
     /// Elements of the packed weights.
@@ -157,8 +168,7 @@ impl Direct {
             window: vec![0.0; self.packing.in_channels * self.grid.channel_pitch],
             results: vec![0.0; self.result_rows() * self.result_pitch()],
         };
-        let tasks = self.grid.tiles() * self.problem.groups() * self.channel_parts;
-        (0..tasks).into_par_iter().for_each_init(scratch, |scratch, index| {
+        (0..self.tasks()).into_par_iter().for_each_init(scratch, |scratch, index| {
             self.run(&self.task(index), &operands, scratch);
             weave.finish();
         });

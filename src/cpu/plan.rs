@@ -56,7 +56,7 @@ impl<const D: usize> Plan<D> {
     }
 
     /// The algorithm in use: `direct`, by phase on blocks of the input, or `columns`, a matrix product whose results
-    /// are added into the output, for tiny inputs and kernels that reach far.
+    /// are added into the output, for layers where `direct` would multiply or copy much in vain.
     pub fn algorithm(&self) -> &'static str {
         self.algorithm.name()
     }

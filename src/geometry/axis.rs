@@ -62,6 +62,9 @@ impl Axis {
     }
 
     /// The phases of this axis, `min(stride, output)` of them: a phase beyond the output has no positions.
+    ///
+    /// # Panics
+    /// If there is no memory for so many. Plans ask for them only where they are few.
     pub fn phases(&self) -> Vec<Phase> {
         let mut phases: Vec<Phase> = (0..self.stride.min(self.output))
             .map(|r| Phase {

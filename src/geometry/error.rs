@@ -60,10 +60,10 @@ pub enum GeometryError {
         /// `in_channels`, `out_channels` or `groups`.
         argument: Argument,
     },
-    /// A kernel extent, stride, dilation or input extent is zero on one axis.
+    /// A kernel extent, stride, dilation, input extent or extent of `output_shape` is zero on one axis.
     #[error("{argument} is 0 on spatial axis {axis}, but must be at least 1")]
     ZeroExtent {
-        /// `kernel`, `stride`, `dilation` or `input`.
+        /// `kernel`, `stride`, `dilation`, `input` or `output_shape`.
         argument: Argument,
         /// The spatial axis.
         axis: usize,

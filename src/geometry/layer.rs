@@ -156,6 +156,9 @@ impl<const D: usize> ConvTransposeBuilder<D> {
         {
             check_extents(argument, extents)?;
         }
+        if let Some(output_shape) = p.output_shape {
+            check_extents(Argument::OutputShape, output_shape)?;
+        }
         p.check_output_padding()?;
         p.check_conflicts()?;
         Ok(ConvTranspose { parameters: p })

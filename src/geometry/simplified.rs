@@ -1,8 +1,9 @@
 //! Axes in the form that is the least to compute. Tensors stay as they are.
 //!
-//! An input of one position is read once, at whatever stride: with one that no tap reaches across, each output position
-//! is a phase of its own, which has the taps that reach it, and none that lies beyond the input. Axes of extent 1 go
-//! outermost, and neighbours along which nothing happens are one axis: rows in memory are then as long as they can be.
+//! A kernel of one element has no dilation. An input of one position is read once, at whatever stride: with one that no
+//! tap reaches across, each output position is a phase of its own, which has the taps that reach it, and none that lies
+//! beyond the input. Axes of extent 1 go outermost, and neighbours along which nothing happens are one axis: rows in
+//! memory are then as long as they can be.
 
 use super::axis::Axis;
 
@@ -15,7 +16,7 @@ const MOST_MERGED: usize = (1 << 31) - 1;
 /// The same axes, outermost first, in the form that is the least to compute.
 pub(super) fn simplified(axes: [Axis; 3]) -> [Axis; 3] {
     let mut kept: Vec<Axis> = Vec::new();
-    for axis in axes.map(without_taps_beyond_the_input) {
+    for axis in axes.map(without_idle_dilation).map(without_taps_beyond_the_input) {
         let merged = kept.last().and_then(|outer| merged(outer, &axis));
         if merged.is_some() {
             kept.pop();
@@ -25,6 +26,11 @@ pub(super) fn simplified(axes: [Axis; 3]) -> [Axis; 3] {
     let mut simplified = [Axis::UNIT; 3];
     simplified[3 - kept.len()..].copy_from_slice(&kept);
     simplified
+}
+
+/// The axis without a dilation, if its kernel has no two elements that it could keep apart.
+fn without_idle_dilation(axis: Axis) -> Axis {
+    if axis.kernel == 1 { Axis { dilation: 1, ..axis } } else { axis }
 }
 
 /// The axis with a stride that no tap reaches across, if its input has one position.
@@ -103,6 +109,14 @@ mod tests {
         assert_eq!(simplified([OTHER, still_one, OTHER]), [Axis::UNIT, OTHER, OTHER]);
         assert_eq!(simplified([OTHER, still_one, Axis::UNIT]), [Axis::UNIT, Axis::UNIT, OTHER]);
         assert_eq!(simplified([Axis::UNIT; 3]), [Axis::UNIT; 3]);
+    }
+
+    #[test]
+    fn a_single_kernel_element_has_no_dilation() {
+        let single = Axis { kernel: 1, output: 2, ..OTHER };
+        assert_eq!(simplified([OTHER, OTHER, Axis { dilation: 1 << 30, ..single }])[2], single);
+        let dilated = Axis { dilation: 3, ..OTHER };
+        assert_eq!(simplified([OTHER, OTHER, dilated])[2], dilated);
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod gpu;
 use std::{
     ptr,
     sync::{Mutex, PoisonError},
+    thread,
+    time::Duration,
 };
 
 use conv_transpose::{
@@ -16,7 +18,7 @@ use conv_transpose::{
 use cust::{
     memory::{AsyncCopyDestination, DeviceBuffer},
     stream::{Stream, StreamFlags},
-    sys::{self, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus},
+    sys::{self, CUresult, CUstreamCaptureMode as CaptureMode, CUstreamCaptureStatus},
 };
 
 /// Held by each test: while a stream was captured by one thread, a driver (580.159) failed to fill memory for another.
@@ -28,8 +30,12 @@ struct Graph(sys::CUgraphExec);
 impl Graph {
     /// Captures what `enqueue` puts on the case's stream.
     fn capture(case: &mut Case, enqueue: impl FnOnce(&mut Case)) -> Self {
+        Self::capture_in(CaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, case, enqueue)
+    }
+
+    /// The same in some mode, which says who else may do what meanwhile.
+    fn capture_in(mode: CaptureMode, case: &mut Case, enqueue: impl FnOnce(&mut Case)) -> Self {
         let stream = case.stream.as_inner();
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive; nothing is being captured from it.
         check(unsafe { sys::cuStreamBeginCapture_v2(stream, mode) });
         enqueue(case);
@@ -206,6 +212,44 @@ fn a_graph_may_pack_the_weight() {
             // SAFETY: both tensors live until the first replay's download has waited for the stream.
             unsafe { case.weight.buffer_mut().async_copy_from(fresh.buffer(), &case.stream).unwrap() };
             case.check_replays(&graph);
+        }
+    }
+}
+
+/// By default nobody may free or unload anything while anyone captures: the capture failed, and the memory was lost.
+#[test]
+fn who_drops_a_plan_or_a_tensor_does_not_spoil_a_capture() {
+    let Some(device) = gpu::device("who_drops_a_plan_or_a_tensor_does_not_spoil_a_capture") else { return };
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    const LARGE: usize = 1 << 30;
+    for mode in [CaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL, CaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL] {
+        for on_another_thread in [true, false] {
+            let mut case = Case::new(&device, Algorithm::Tile, Precision::F32);
+            let weight = case.pack();
+            let layer = ConvTranspose2d::builder(24, 20, [4, 3]).build().unwrap();
+            // With a workspace and tables, and without any; the kernels of both are compiled for them.
+            let plans = [Algorithm::Tile, Algorithm::Scatter].map(|algorithm| {
+                let options = Options::default().algorithm(algorithm).compile_within(Duration::from_secs(60));
+                Plan::new(&device, &layer, Shape::batched(3, 24, [13, 17]), options).unwrap()
+            });
+            let weights = device.zeroed::<f32, 2>(layer.weight_shape()).unwrap();
+            let packed = plans[0].pack_weight(&case.stream, &weights).unwrap();
+            case.stream.synchronize().unwrap();
+            let free = || cust::memory::mem_get_info().unwrap().0;
+            let free_before = free();
+            let tensor = device.zeroed::<f32, 2>(Shape::unbatched(1, [1, LARGE / 4])).unwrap();
+            assert!(free() + LARGE <= free_before);
+            let drop_all = || drop((plans, weights, packed, tensor));
+            let graph = Graph::capture_in(mode, &mut case, |case| {
+                match on_another_thread {
+                    true => thread::scope(|scope| scope.spawn(drop_all).join().unwrap()),
+                    false => drop_all(),
+                }
+                case.forward_packed(&weight);
+            });
+            case.check_replays(&graph);
+            // What the graph and its first launches take is less.
+            assert!(free() + LARGE / 2 > free_before, "memory was lost");
         }
     }
 }

@@ -10,6 +10,7 @@ use conv_transpose::{
     cuda::{Algorithm, CudaError, Device, DeviceTensor, Options, Plan},
 };
 use cust::{
+    event::{Event, EventFlags, EventStatus},
     memory::{CopyDestination, DeviceBuffer, DevicePointer, DeviceSlice},
     stream::{Stream, StreamFlags},
 };
@@ -65,6 +66,7 @@ fn the_three_tiers_compute_the_same() {
 
         // The caller's buffers are taken, used and given back; longer ones will do.
         let mut longer = DeviceBuffer::from_slice(&vec![f32::NAN; output.buffer().len() + 5]).unwrap();
+        let packed = case.plan.pack_weight(&case.stream, &weight).unwrap();
         let (input, weight) = (input.into_buffer(), weight.into_buffer());
         case.plan.forward_slices(&case.stream, &input, &weight, Some(&bias), &mut longer).unwrap();
         case.stream.synchronize().unwrap();
@@ -73,16 +75,19 @@ fn the_three_tiers_compute_the_same() {
         assert_eq!(written, case.expected());
         assert!(rest.iter().all(|value| value.is_nan()), "elements behind the output were written");
 
-        let output = DeviceBuffer::from_slice(&vec![f32::NAN; written.len()]).unwrap();
+        let [output, packed_output] =
+            [(); 2].map(|_| DeviceBuffer::from_slice(&vec![f32::NAN; written.len()]).unwrap());
         let address = |buffer: &DeviceBuffer<f32>| buffer.as_device_ptr().as_raw();
         let stream = case.stream.as_inner().cast::<c_void>();
-        // SAFETY: the buffers are of the problem's sizes, and live until the synchronisation.
+        // SAFETY: the buffers are of the problem's sizes, and live until the synchronisation, as the packed weight does.
         unsafe {
             let (input, weight, bias) = (address(&input), address(&weight), address(&bias));
             case.plan.forward_raw(stream, input, weight, Some(bias), address(&output)).unwrap();
+            case.plan.forward_packed_raw(stream, input, &packed, Some(bias), address(&packed_output)).unwrap();
         }
         case.stream.synchronize().unwrap();
         assert_eq!(output.as_host_vec().unwrap(), case.expected());
+        assert_eq!(packed_output.as_host_vec().unwrap(), case.expected());
     }
 }
 
@@ -445,6 +450,7 @@ fn a_program_keeps_its_own_context() {
     let error = primary_plan.forward(&case.stream, &input, &weight, Some(&bias), &mut output).unwrap_err();
     assert!(matches!(error, Error::Cuda(CudaError::WrongStream)), "{error}");
     let mut primary_output = case.poisoned_output(&primary);
+    let (their_input, their_weight, their_bias) = (input, weight, bias);
     let (input, weight, _bias) = case.upload(&primary);
     let bias = primary.upload_slice(&case.bias).unwrap();
     primary.make_current().unwrap();
@@ -455,10 +461,47 @@ fn a_program_keeps_its_own_context() {
     assert_eq!(primary_output.download(&primary_stream).unwrap().as_slice(), case.expected());
     assert_eq!(current_context(), before);
 
+    // It refuses this one's memory, which its kernels cannot read.
+    let mut refused = |input, bias| match primary_plan
+        .forward(&primary_stream, input, &weight, Some(bias), &mut primary_output)
+        .unwrap_err()
+    {
+        Error::Cuda(CudaError::WrongContext { argument }) => argument,
+        error => panic!("{error}"),
+    };
+    assert_eq!(refused(&their_input, &bias), Argument::Input);
+    assert_eq!(refused(&input, &their_bias), Argument::Bias);
+    let error = primary_plan.pack_weight(&primary_stream, &their_weight).unwrap_err();
+    assert!(matches!(error, Error::Cuda(CudaError::WrongContext { argument: Argument::Weight })), "{error}");
+
     fn primary_independent_context() -> Context {
         let gpu = cust::device::Device::get_device(0).unwrap();
         Context::create_and_push(ContextFlags::SCHED_AUTO, gpu).unwrap()
     }
+}
+
+/// Its kernels are unloaded, and there is no memory of a plan of `Scatter` that would be waited for.
+#[test]
+fn to_drop_a_device_is_to_wait_for_its_kernels() {
+    let Some(device) = device("to_drop_a_device_is_to_wait_for_its_kernels") else { return };
+    let layer = ConvTranspose2d::builder(32, 32, [4, 4]).stride([2, 2]).build().unwrap();
+    let shape = Shape::batched(4, 32, [128, 128]);
+    let other = Device::new(0).unwrap();
+    let plan = Plan::new(&other, &layer, shape, Options::default().algorithm(Algorithm::Scatter)).unwrap();
+    assert_eq!(plan.device_bytes(), 0);
+    // Whose memory this is keeps the context.
+    let (input, weight) = (device.zeroed(shape).unwrap(), device.zeroed(layer.weight_shape()).unwrap());
+    let mut output = device.zeroed::<f32, 2>(plan.output_shape()).unwrap();
+    let stream = Stream::new(StreamFlags::NON_BLOCKING, None).unwrap();
+    for _ in 0..100 {
+        plan.forward(&stream, &input, &weight, None, &mut output).unwrap();
+    }
+    let done = Event::new(EventFlags::DISABLE_TIMING).unwrap();
+    done.record(&stream).unwrap();
+    assert_eq!(done.query().unwrap(), EventStatus::NotReady, "too few calls for this GPU");
+    drop(plan);
+    drop(other);
+    assert_eq!(done.query().unwrap(), EventStatus::Ready);
 }
 
 fn current_context() -> *mut c_void {

@@ -312,6 +312,14 @@ fn rows_that_are_no_whole_sectors() {
     check_those(&KINDS[..1], &layer, Shape::batched(2, 9, [16, 64]), "1x1x2x64 positions");
 }
 
+/// Lanes find places beyond the output then, where they store nothing, and the way there has more than 32 bits.
+#[test]
+fn a_stride_may_be_far_longer_than_the_output() {
+    let layer = ConvTranspose::<2>::builder(20, 18, [5, 8]).stride([1, 360_473_601]);
+    let layer = layer.padding_begin_end([[5, 6], [180_236_799, 180_236_799]]).build().unwrap();
+    check(&layer, Shape::batched(1, 20, [9, 2]));
+}
+
 /// Slots side by side along x, whose words a line goes through. Other ways to compute such layers are checked above.
 #[test]
 fn lines_go_through_slots_that_lie_side_by_side() {

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use cust::sys;
+use cust::sys::{self, CUstreamCaptureMode as CaptureMode};
 
 use super::error::{CudaError, check};
 
@@ -55,6 +55,43 @@ impl Drop for Entered {
             let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
         }
     }
+}
+
+/// Waits for all that runs in the current context, as one does who frees memory. `cuCtxSynchronize` would spoil graphs
+/// that are being captured meanwhile, on whatever thread.
+pub(super) fn wait() -> Result<(), CudaError> {
+    let mut address = 0;
+    // SAFETY: writes one address.
+    check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, 1) })?;
+    // SAFETY: this memory is nobody else's.
+    check("cuMemFree", unsafe { sys::cuMemFree_v2(address) })
+}
+
+/// What this thread allocates, frees, loads and unloads is no concern of graphs that others capture, until this is
+/// dropped. By default nobody may do such things while anyone captures: the capture would fail, and memory be lost.
+#[derive(Debug)]
+#[must_use = "the former mode is back when this is dropped"]
+pub(super) struct BesideCaptures {
+    former: CaptureMode,
+}
+
+impl BesideCaptures {
+    pub(super) fn begin() -> Self {
+        Self { former: exchange(CaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) }
+    }
+}
+
+impl Drop for BesideCaptures {
+    fn drop(&mut self) {
+        exchange(self.former);
+    }
+}
+
+/// Sets the mode of this thread: the former one. If it fails, the thread is as it was.
+fn exchange(mut mode: CaptureMode) -> CaptureMode {
+    // SAFETY: reads a mode and writes the former one.
+    let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+    mode
 }
 
 /// The context that is current on this thread, if there is one that can still be used. The driver leaves one current

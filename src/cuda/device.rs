@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::{
     algorithm::{self, Target},
-    context::{self, Context, Entered},
+    context::{self, BesideCaptures, Context, Entered},
     embedded::{self, Ptx},
     error::{CudaError, Status, check},
     module::{Kernel, Modules},
@@ -51,7 +51,11 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Ok(_entered) = self.context.enter() {
-            self.modules.unload();
+            let _beside = BesideCaptures::begin();
+            // Kernels may still run. Where there is no waiting for them, they stay loaded.
+            if context::wait().is_ok() {
+                self.modules.unload();
+            }
         }
     }
 }
@@ -90,7 +94,7 @@ impl Device {
     /// # Safety
     /// The context must outlive the device and everything made with it.
     pub unsafe fn from_current_context() -> Result<Self, CudaError> {
-        initialise()?;
+        initialise(0)?;
         let current = context::current_alive()?.ok_or(CudaError::NoContext)?;
         Self::in_context(Context::Borrowed(current), embedded::newest)
     }
@@ -112,10 +116,11 @@ impl Device {
         );
         let multiprocessors = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared = attribute(ordinal, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        let modules = Modules::new(choose(&name, capability)?)?;
+        let mut modules = Modules::new(choose(&name, capability)?)?;
         let shared_memory_per_block = shared as usize;
         let has_clusters = modules.architecture() == "sm_90a";
-        let clusters = if has_clusters { modules.most_clusters(shared)? } else { [0; 3] };
+        let clusters = if has_clusters { modules.most_clusters(shared) } else { Ok([0; 3]) };
+        let clusters = clusters.inspect_err(|_| modules.unload())?;
         drop(entered);
         let inner = Inner {
             modules,
@@ -205,7 +210,8 @@ impl Device {
     /// A copy of a slice in device memory, such as a bias. Returns when the copy is done.
     ///
     /// The buffer is `cust`'s, which frees it in the context that is current where it is dropped. Drop it on a thread
-    /// whose current context is the device's; see [`make_current`](Self::make_current).
+    /// whose current context is the device's (see [`make_current`](Self::make_current)), as long as there is that
+    /// context: while somebody has this device or a clone of it, or its primary context.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`], or [`CudaError::Driver`].
@@ -243,7 +249,12 @@ impl Device {
         let mut context = ptr::null_mut();
         // SAFETY: the caller holds the stream; writes one handle.
         check("cuStreamGetCtx", unsafe { sys::cuStreamGetCtx(stream, &mut context) })?;
-        Ok(context == self.inner.context.raw())
+        Ok(self.has_context(context))
+    }
+
+    /// Whether this is the device's context.
+    pub(super) fn has_context(&self, context: sys::CUcontext) -> bool {
+        context == self.inner.context.raw()
     }
 
     /// Loads the kernels that plans with these options may need, several at a time, so that no plan has to wait for
@@ -309,18 +320,18 @@ impl Device {
     }
 }
 
-/// Loads and initialises the driver.
-fn initialise() -> Result<(), CudaError> {
+/// Loads and initialises the driver, for the GPU of that ordinal.
+fn initialise(ordinal: u32) -> Result<(), CudaError> {
     cuda_loader::driver()?;
     match cust::init(cust::CudaFlags::empty()) {
-        Err(cust::error::CudaError::NoDevice) => Err(CudaError::NoDevice { ordinal: 0, count: 0 }),
+        Err(cust::error::CudaError::NoDevice) => Err(CudaError::NoDevice { ordinal, count: 0 }),
         result => result.map_err(failed("cuInit")),
     }
 }
 
 /// The primary context of the GPU of that ordinal, current on this thread only if it had none.
 fn primary_context(ordinal: u32) -> Result<Context, CudaError> {
-    initialise()?;
+    initialise(ordinal)?;
     let count = device_count()?;
     if ordinal >= count {
         return Err(CudaError::NoDevice { ordinal, count });

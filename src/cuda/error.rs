@@ -198,6 +198,12 @@ pub enum CudaError {
         /// The plan's device.
         expected: i32,
     },
+    /// A buffer lies in the memory of another context than the plan.
+    #[error("{argument} is in the memory of another CUDA context than the plan")]
+    WrongContext {
+        /// The buffer.
+        argument: Argument,
+    },
     /// The packed weight was made by another plan.
     #[error("the packed weight was packed by another plan")]
     ForeignWeight,
@@ -208,6 +214,14 @@ pub enum CudaError {
     /// The stream belongs to another context than the plan.
     #[error("the stream belongs to another CUDA context than the plan")]
     WrongStream,
+}
+
+impl CudaError {
+    /// Whether there was no memory, for a tensor or for something that the driver needed.
+    pub(super) fn is_out_of_memory(&self) -> bool {
+        const OUT_OF_MEMORY: Status = Status(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32);
+        matches!(self, Self::OutOfMemory { .. } | Self::Driver { status: OUT_OF_MEMORY, .. })
+    }
 }
 
 /// Turns a driver call's result into an error that names the call.

@@ -36,6 +36,9 @@
 //! `Send + Sync`: several threads may use it at once, on as many streams. Whatever context a calling thread has is
 //! current again when a call returns.
 //!
+//! Plans and tensors may be dropped while a graph is captured, on whatever thread. Making them is another matter: in the
+//! driver's default mode of a capture nobody may allocate memory or load kernels meanwhile.
+//!
 //! # Time
 //! Where the library has no machine code for the GPU, the driver compiles a kernel when a plan first needs it;
 //! [`Device::warm_up`] has it done at a time of the program's choosing. What takes long to compile for a plan

@@ -80,8 +80,8 @@ impl Modules {
 
     fn with(ptx: &'static Ptx, machine_code: Option<Module>) -> Result<Self, CudaError> {
         let loaded = ptx.kernels.iter().map(|_| Mutex::default()).collect();
-        let modules = Self { ptx, machine_code, loaded };
-        modules.kernel(PROBE)?;
+        let mut modules = Self { ptx, machine_code, loaded };
+        modules.kernel(PROBE).inspect_err(|_| modules.unload())?;
         Ok(modules)
     }
 
@@ -135,7 +135,7 @@ impl Modules {
         self.loaded.iter().filter(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).is_some()).count()
     }
 
-    /// Unloads all modules, whose context must be current. Kernels of them must not be used afterwards.
+    /// Unloads all modules, whose context must be current. Kernels of them must not run, nor be used afterwards.
     pub(super) fn unload(&mut self) {
         if let Some(module) = self.machine_code.take() {
             module.unload();
@@ -169,8 +169,8 @@ impl Module {
         let text = |text: &str| CString::new(text).expect("names of kernels and the compiler's PTX are text");
         match Raw::compile(&text(ptx), &text(kernel), &mut log) {
             Ok(raw) => Ok(Self { raw, _log: log }),
-            Err(code) if is_about_ptx(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
-            Err(code) => Err(CudaError::Driver { call: "cuLibraryLoadData", status: Status(code as u32) }),
+            Err((_, code)) if is_about_ptx(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
+            Err((call, code)) => Err(CudaError::Driver { call, status: Status(code as u32) }),
         }
     }
 
@@ -182,7 +182,7 @@ impl Module {
         (result as u32 == 0).then_some(Self { raw: Raw::OfContext(raw), _log: Box::default() })
     }
 
-    /// Unloads the module, whose context must be current. Its kernels must not be used afterwards.
+    /// Unloads the module, whose context must be current. Its kernels must not run, nor be used afterwards.
     pub(super) fn unload(self) {
         self.raw.unload();
     }
@@ -190,53 +190,58 @@ impl Module {
     /// The kernel of that name, for launches in the current context.
     pub(super) fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
         let name = CString::new(name).expect("kernel names are identifiers");
-        let call = match self.raw {
-            Raw::OfContext(_) => "cuModuleGetFunction",
-            Raw::Library(_) => "cuLibraryGetKernel",
-        };
-        let failed = |code| CudaError::Driver { call, status: Status(code as u32) };
+        let failed = |(call, code)| CudaError::Driver { call, status: Status(code as u32) };
         Ok(Kernel { raw: self.raw.function(&name).map_err(failed)? })
     }
 }
 
+/// The call that failed, and what the driver said.
+type Failure = (&'static str, CUresult);
+
 impl Raw {
     /// Has the driver compile the PTX of a kernel, and say in the log what it does not like.
-    fn compile(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+    fn compile(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
         match Self::compile_library(ptx, kernel, log) {
             // A driver before CUDA 12.
-            Err(CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND) => Self::compile_for_context(ptx, log),
+            Err((_, CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND)) => Self::compile_for_context(ptx, log),
             library => library,
         }
     }
 
-    fn compile_library(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+    fn compile_library(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
         let (options, values) = keep_in(log);
         // SAFETY: the values are what the options ask for.
-        let library = Self::Library(unsafe { cuda_loader::load_library(ptx, options, values) }?);
+        let library = unsafe { cuda_loader::load_library(ptx, options, values) };
+        let library = Self::Library(library.map_err(|code| ("cuLibraryLoadData", code))?);
         // Not before it is asked for a kernel does the driver say that it did not compile.
         library.function(kernel).inspect_err(|_| library.unload())?;
         Ok(library)
     }
 
-    fn compile_for_context(ptx: &CStr, log: &mut [u8]) -> Result<Self, CUresult> {
+    fn compile_for_context(ptx: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
         let (mut options, mut values) = keep_in(log);
         let (count, options, values) = (options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr());
         let mut module = ptr::null_mut();
         // SAFETY: a null-terminated text, and options with a value each, which is what they ask for.
-        succeeded(unsafe { sys::cuModuleLoadDataEx(&mut module, ptx.as_ptr().cast(), count, options, values) })?;
+        let result = unsafe { sys::cuModuleLoadDataEx(&mut module, ptx.as_ptr().cast(), count, options, values) };
+        succeeded("cuModuleLoadDataEx", result)?;
         Ok(Self::OfContext(module))
     }
 
-    fn function(self, name: &CStr) -> Result<sys::CUfunction, CUresult> {
+    fn function(self, name: &CStr) -> Result<sys::CUfunction, Failure> {
         match self {
             Self::OfContext(module) => {
                 let mut function = ptr::null_mut();
                 // SAFETY: the module is loaded, the name null-terminated.
-                succeeded(unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) })?;
+                let result = unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) };
+                succeeded("cuModuleGetFunction", result)?;
                 Ok(function)
             }
-            // SAFETY: the library is loaded.
-            Self::Library(library) => unsafe { cuda_loader::library_function(library, name) },
+            Self::Library(library) => {
+                // SAFETY: the library is loaded.
+                let function = unsafe { cuda_loader::library_function(library, name) };
+                function.map_err(|code| ("cuLibraryGetKernel", code))
+            }
         }
     }
 
@@ -258,8 +263,8 @@ fn keep_in(log: &mut [u8]) -> ([sys::CUjit_option; 2], [*mut c_void; 2]) {
     (options, [log.as_mut_ptr().cast(), log.len() as *mut c_void])
 }
 
-fn succeeded(result: CUresult) -> Result<(), CUresult> {
-    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
+fn succeeded(call: &'static str, result: CUresult) -> Result<(), Failure> {
+    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err((call, result)) }
 }
 
 impl Kernel {

@@ -1,13 +1,14 @@
 //! The buffers of one forward call, and the checks that they pass before a launch.
 
-use std::{ffi::c_void, ops::Range};
+use std::{ffi::c_void, ops::Range, ptr};
 
 use cust::{
     memory::{DeviceCopy, DeviceSlice},
-    sys,
+    sys::{self, CUpointer_attribute as PointerAttribute},
 };
 
 use super::{
+    device::Device,
     error::{CudaError, Status},
     recipe::Operands,
 };
@@ -47,34 +48,46 @@ impl Span {
         Ok(())
     }
 
-    /// Asks the driver on which device the buffer lies. An empty buffer lies nowhere, and is not asked about.
-    pub(super) fn check_device(&self, expected: i32) -> Result<(), CudaError> {
+    /// Asks the driver on which device the buffer lies, and in which context. An empty buffer lies nowhere, and is not
+    /// asked about.
+    pub(super) fn check_place(&self, device: &Device) -> Result<(), CudaError> {
         if self.elements == 0 {
             return Ok(());
         }
+        let (argument, expected) = (self.argument, device.ordinal());
         let mut value = 0i32;
-        // SAFETY: this attribute is a 32-bit integer, which the driver writes; any address may be asked about.
-        let result = unsafe {
-            sys::cuPointerGetAttribute(
-                (&raw mut value).cast::<c_void>(),
-                sys::CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                self.address,
-            )
-        };
-        match result as u32 {
-            0 if value == expected => Ok(()),
-            0 => Err(CudaError::WrongDevice { argument: self.argument, value, expected }),
-            code => Err(CudaError::NotDeviceMemory { argument: self.argument, status: Status(code) }),
+        // SAFETY: this attribute is a 32-bit integer.
+        match unsafe { self.ask(PointerAttribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (&raw mut value).cast()) } {
+            0 if value == expected => {}
+            0 => return Err(CudaError::WrongDevice { argument, value, expected }),
+            code => return Err(CudaError::NotDeviceMemory { argument, status: Status(code) }),
         }
+        let mut context: sys::CUcontext = ptr::null_mut();
+        // SAFETY: this attribute is a handle. Memory of no context, such as that of a pool, has none.
+        let _ = unsafe { self.ask(PointerAttribute::CU_POINTER_ATTRIBUTE_CONTEXT, (&raw mut context).cast()) };
+        if context.is_null() || device.has_context(context) {
+            Ok(())
+        } else {
+            Err(CudaError::WrongContext { argument })
+        }
+    }
+
+    /// Has the driver write an attribute of the buffer's address: the status.
+    ///
+    /// # Safety
+    /// `value` points to a value of the attribute's type.
+    unsafe fn ask(&self, attribute: PointerAttribute, value: *mut c_void) -> u32 {
+        // SAFETY: the caller's promise; any address may be asked about.
+        unsafe { sys::cuPointerGetAttribute(value, attribute, self.address) as u32 }
     }
 }
 
-/// Checks lengths, overlap and device of the four buffers. The weight has `weight_len` elements: a packed one has more
+/// Checks lengths, overlap and place of the four buffers. The weight has `weight_len` elements: a packed one has more
 /// or fewer than the problem's.
 pub(super) fn checked<const D: usize>(
     problem: &Problem<D>,
     weight_len: usize,
-    device: i32,
+    device: &Device,
     [input, weight, output]: [Span; 3],
     bias: Option<Span>,
 ) -> Result<Operands, CudaError> {
@@ -88,9 +101,9 @@ pub(super) fn checked<const D: usize>(
         if operand.overlaps(&output) {
             return Err(CudaError::Overlap { with: operand.argument });
         }
-        operand.check_device(device)?;
+        operand.check_place(device)?;
     }
-    output.check_device(device)?;
+    output.check_place(device)?;
     Ok(Operands {
         input: input.address,
         weight: weight.address,

@@ -54,7 +54,7 @@ impl<const D: usize> PackedWeight<D> {
         let _entered = plan.enter_for(stream)?;
         let weight_span = Span::new(Argument::Weight, weight.buffer());
         weight_span.check_len(plan.problem().weight_shape().len())?;
-        weight_span.check_device(plan.device().ordinal())?;
+        weight_span.check_place(plan.device())?;
         if plan.packed_len() == 0 {
             let target = self.memory.buffer().as_device_ptr().as_raw();
             // SAFETY: both buffers have as many elements, and freeing them waits for the copy, or comes behind it.

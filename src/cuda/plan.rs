@@ -111,7 +111,7 @@ pub struct Plan<const D: usize> {
     identity: Arc<()>,
     /// One for each launch that packs the weight.
     packers: Vec<LaunchKernel>,
-    /// One for each other launch of the recipe. Dropped after the tables: to free device memory is to wait for kernels.
+    /// One for each other launch of the recipe.
     kernels: Vec<LaunchKernel>,
 }
 
@@ -126,7 +126,8 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`Error::Geometry`] if the layer does not take such an input; [`CudaError::Unsupported`] if the problem exceeds
     /// a limit of the algorithm, such as the number of elements that it can index; [`CudaError::OutOfMemory`] if its
-    /// tables do not fit.
+    /// tables do not fit; [`CudaError::PtxRefused`], or [`CudaError::Driver`] for whatever else the driver reports when
+    /// it loads kernels.
     pub fn new(device: &Device, layer: &ConvTranspose<D>, input: Shape<D>, options: Options) -> Result<Self, Error> {
         let (problem, task) = Self::task(device, layer, input, options)?;
         Self::prepared(device, problem, algorithm::choose(options.algorithm, &task)?, options.patience())
@@ -262,12 +263,13 @@ impl<const D: usize> Plan<D> {
     /// `weight` has the shape [`Problem::weight_shape`], `bias` one element per output channel. All are dense and
     /// row-major, in the memory of the plan's device, and of its context if the program has more than one for it. The
     /// output is complete when the stream has got this far; until then the operands must not be written to, by work on
-    /// other streams for example, nor freed in the order of another stream.
+    /// other streams for example, nor freed in the order of another stream. What was allocated in the order of a stream
+    /// must not be dropped before either: to free other memory is to wait.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
-    /// argument that does not fit the plan; [`CudaError::WrongDevice`], [`CudaError::NotDeviceMemory`],
-    /// [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch fails, or something on this device failed before
+    /// argument that does not fit the plan; [`CudaError::WrongDevice`], [`CudaError::WrongContext`],
+    /// [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch fails, or something on this device failed before
     /// it. Nothing is enqueued then, except where one launch of several fails; [`CudaError::Captured`] if the algorithm
     /// packs its weight and `stream` is being captured into a graph: capture [`forward_packed`](Self::forward_packed),
     /// as the capture goes on.
@@ -305,9 +307,9 @@ impl<const D: usize> Plan<D> {
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
         let weight_len = self.problem.weight_shape().len();
-        let operands = operands::checked(&self.problem, weight_len, self.device.ordinal(), spans, bias)?;
+        let operands = operands::checked(&self.problem, weight_len, &self.device, spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. They stay valid:
-        // freeing device memory waits for the kernels that use it, or is ordered behind them, as callers are told.
+        // freeing device memory waits for the kernels that use it, or comes behind them, as callers are told.
         unsafe { self.enqueue(stream.as_inner(), &operands) }
     }
 
@@ -367,9 +369,9 @@ impl<const D: usize> Plan<D> {
             Span::new(Argument::Output, output.buffer()),
         ];
         let bias = bias.map(|bias| Span::new(Argument::Bias, bias));
-        let operands = operands::checked(&self.problem, self.kept_weight_len(), self.device.ordinal(), spans, bias)?;
+        let operands = operands::checked(&self.problem, self.kept_weight_len(), &self.device, spans, bias)?;
         // SAFETY: the context is current, the stream belongs to it, and the operands were checked. They stay valid:
-        // freeing device memory waits for the kernels that use it, or is ordered behind them, as callers are told.
+        // freeing device memory waits for the kernels that use it, or comes behind them, as callers are told.
         unsafe { self.compute(stream.as_inner(), &operands.with_packed_weight()) }
     }
 

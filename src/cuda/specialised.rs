@@ -18,10 +18,10 @@ use std::{
 };
 
 use constants::{with_constants, with_least_blocks};
-use cust::sys;
 use reachable::reachable;
 
 use super::{
+    context::{self, BesideCaptures},
     device::Device,
     error::CudaError,
     module::{Kernel, Module},
@@ -134,7 +134,11 @@ impl Drop for Specialised {
         }
         let outcome = mem::take(&mut *self.compilation.lock());
         if let (Outcome::Done(Ok(compiled)), Ok(_entered)) = (outcome, self.compilation.device.enter()) {
-            compiled.module.unload();
+            let _beside = BesideCaptures::begin();
+            // The kernel may still run. Where there is no waiting for it, it stays loaded.
+            if context::wait().is_ok() {
+                compiled.module.unload();
+            }
         }
     }
 }
@@ -142,9 +146,7 @@ impl Drop for Specialised {
 impl Compilation {
     /// On a thread of its own, whose loading of modules is no concern of what others capture meanwhile.
     fn run_on_thread(&self) {
-        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: reads a mode and writes the former one. If it fails, modules are loaded as on any other thread.
-        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        let _beside = BesideCaptures::begin();
         self.run();
     }
 

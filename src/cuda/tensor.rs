@@ -23,7 +23,9 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
         Self { shape, memory: DeviceMemory::new(device, buffer) }
     }
 
-    /// Gives a shape to a `cust` buffer that lies on `device`. Nothing is copied.
+    /// Gives a shape to a `cust` buffer that lies on `device`. Nothing is copied. A buffer that was allocated in the order
+    /// of a stream (`uninitialized_async`) is not waited for when the tensor is dropped: wait for the work that uses it
+    /// before.
     ///
     /// # Errors
     /// [`GeometryError::Length`] if the buffer does not have exactly as many elements as the shape. (That it lies on
@@ -36,8 +38,10 @@ impl<T: Element + DeviceCopy, const D: usize> DeviceTensor<T, D> {
         Ok(Self::new(device.clone(), shape, buffer))
     }
 
-    /// Gives the `cust` buffer back. To drop it is to wait for the kernels that use it; to free it in the order of a
-    /// stream (`drop_async`) is not: do so only on the stream of the work that uses it, or on one that waits for it.
+    /// Gives the `cust` buffer back. To drop it is to wait for the kernels that use it, unless it was allocated in the
+    /// order of a stream; to free it in the order of one (`drop_async`) is not: do so only on the stream of the work
+    /// that uses it, or on one that waits for it. Its memory is the context's: drop it while there is that context, as
+    /// while somebody has the device or a clone of it.
     pub fn into_buffer(self) -> DeviceBuffer<T> {
         self.memory.into_buffer()
     }

@@ -1,8 +1,9 @@
 //! The engines: everything that computes a transposed convolution, behind one face.
 //!
-//! A new engine is a type that implements [`Computes`] and a line in [`on_every_engine`]. Every property, every named
-//! case and the whole PyTorch table then runs on it. An engine that cannot run on this machine says why on standard
-//! error; one that needs a GPU fails instead, if the machine has one.
+//! A new engine is a type that implements [`Computes`] and a module of a few lines in [`on_every_engine`]. Every
+//! property, every named case and the whole PyTorch table then runs on it, so it has to take any geometry. An engine
+//! that cannot run on this machine says why on standard error; one that needs a GPU fails instead, if the machine has
+//! one.
 
 #![allow(dead_code, reason = "every test file includes this module and uses its own part of it")]
 

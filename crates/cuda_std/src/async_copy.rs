@@ -1,4 +1,5 @@
-//! Copies from global to shared memory that go on while their thread does something else. For sm_80 and later.
+//! Copies between global and shared memory that go on while their thread does something else. For sm_80 and later; from
+//! shared to global memory, for sm_90 and later.
 //!
 //! A thread starts copies, closes what it has started into a group, and later waits for its oldest groups. Until then
 //! nobody may touch the targets, the thread itself included; from then on the data counts as written by the thread, so
@@ -6,8 +7,10 @@
 //! others.
 //!
 //! Instead, a thread may let a [memory barrier](crate::mbarrier) tell others that its copies are complete, without
-//! waiting itself. Bulk copies, for sm_90 and later, are complete by such a barrier only: one thread starts a copy of
-//! any length, or of a box of a tensor, which a [`TensorMap`] describes.
+//! waiting itself. Bulk copies to shared memory, for sm_90 and later, are complete by such a barrier only: one thread
+//! starts a copy of any length, or of a box of a tensor, which a [`TensorMap`] describes. Those to global memory are
+//! closed into groups of their own (`commit_bulk_group`), and what a thread waits for is that their sources have been
+//! read (`await_bulk_reads`).
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::host;

@@ -1,10 +1,13 @@
-//! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, atomics, wide memory access,
-//! asynchronous copies, memory barriers, tensor cores.
+//! What GPU kernels in Rust need beyond `core`: threads, shared memory, warps, clusters, grids that follow each other,
+//! atomics, wide memory access, half precision, asynchronous copies, memory barriers, tensor cores, hints to the
+//! compiler.
 //!
 //! The names follow rust-cuda's `cuda_std`; the code is for rustc's own `nvptx64-nvidia-cuda` target. On the host the
 //! same names exist with the same types, so that kernels are type-checked, documented and tested like any other code:
-//! every primitive has a second body for the host. With the feature `emulator`, kernels run there as they are written,
-//! and their mistakes are reported: see the module `emulator`. Without it, those bodies panic.
+//! primitives have a second body for the host. With the feature `emulator`, kernels run there as they are written, and
+//! their mistakes are reported: see the module `emulator`. Without it, those bodies panic that need a launch. Only on
+//! the GPU there are the module `grid` and, of `async_copy`, copies of boxes and copies from shared memory: `copy_box`,
+//! `store_box`, `store_bulk`, `commit_bulk_group` and `await_bulk_reads`.
 //!
 //! ```
 //! use cuda_std::{kernel, thread};

@@ -84,6 +84,9 @@ fn impossible_launches_are_refused() {
     assert!(!refused(Launch::new(1, (32, 16, 2)).shared_bytes(227 * 1024)));
     assert!(refused(Launch::new(0, 1)));
     assert!(refused(Launch::new((u32::MAX, 2), 1)));
+    assert!(!refused(Launch::new((1, 65_535), 1)));
+    assert!(refused(Launch::new((1, 65_536), 1)));
+    assert!(refused(Launch::new((1, 1, 65_536), 1)));
     assert!(refused(Launch::new(1, (32, 0))));
     assert!(refused(Launch::new(1, 1025)));
     assert!(refused(Launch::new(1, 1).shared_bytes(227 * 1024 + 1)));

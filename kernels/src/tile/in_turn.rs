@@ -3,8 +3,9 @@
 //! Teams that store at the same time are in each other's way: their stores, and what they load from shared memory for
 //! them, queue in the same places. Left to themselves they may fall in step or not; a few hundred cycles more or less
 //! at the end of a job decide which. So the first team waits until the second one has stored its part of the job
-//! before, and the second one until the first one has stored its part of this job. That pays where the ring of inputs
-//! lets one team be ahead for as long as the other one stores.
+//! before, and the second one until the first one has stored its part of this job. In tile kernels that pays where what
+//! lanes hold goes out at once (`cost::stores_in_turn` of the host); flat and patch kernels do so wherever blocks have
+//! several jobs.
 
 use cuda_std::{hint, thread};
 

@@ -17,7 +17,8 @@
 //! neighbouring rows of few channels may be *joined*: they share the columns as phases do, and a slot has both. Or
 //! slots come in pairs, with a half of the phases along x each, and each multiplies the taps of its half only. Which
 //! rows are multiplied by which weights is a table that the host makes: strides, dilation, padding, kernels of any
-//! extent and phases without taps are nothing to these kernels but other tables.
+//! extent and phases without taps are nothing to what multiplies but other tables. What stores knows the stride, the
+//! lead, and how many phases share the columns.
 //!
 //! Blocks stay, and do one job after the other; or, where jobs are few, several are `partners` in one. Two teams
 //! multiply and store, each at its own pace; other warps fetch ahead of them.

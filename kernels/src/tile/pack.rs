@@ -4,9 +4,10 @@
 //! neighbours or four apart, by the output channels of a tile. Or it is that of two, with eight channels each. Within
 //! it, eight output channels are 64 words, ordered `[input channel / 4][output channel][input channel % 4]`: what
 //! `wgmma` calls a K-major operand without swizzle, and what the lanes of `mma.sync` read without bank conflicts. Slabs
-//! follow one another in the order in which blocks stage them: `[group][tile of channels][stage][slab]`. Where phases
-//! share the columns, blocks of eight columns belong to them in turn; or, of up to four channels, one, two or four
-//! columns each. Channels beyond the last one are zero, and so is a phase that has no tap where others have one.
+//! follow one another in the order in which blocks stage them:
+//! `[group, or a partner's share of it][tile of channels][stage][slab]`. Where phases share the columns, blocks of
+//! eight columns belong to them in turn; or, of up to four channels, one, two or four columns each. Channels beyond the
+//! last one are zero, and so is a phase that has no tap where others have one.
 
 #[cfg(not(cuda_arch = "sm_70"))]
 use cuda_std::{half, math::larger_magnitude, shared::dynamic_shared_mem, thread, warp};

@@ -1,8 +1,8 @@
 //! What the tile kernels are told: extents and strides by value, everything that varies from pass to pass in tables.
 //!
 //! The tables lie one behind the other in rows of four words: passes, each with its places, then chunks, runs, and
-//! stretches of bare rows. The kernels know nothing of taps, strides, dilation or phases: the host has resolved all of
-//! it into offsets.
+//! stretches of bare rows. What multiplies knows nothing of strides, taps or dilation: the host has resolved all of it
+//! into offsets. What stores knows the stride, the lead, and how many phases share the columns.
 
 use bytemuck::{Pod, Zeroable};
 

@@ -30,7 +30,7 @@ const BEST_OF_SPLIT: i32 = 16;
 /// The largest value of a sample or a stage is to be no less than half of this power of two, if values are split.
 const BELOW_OF_SPLIT: i32 = 12;
 
-/// The same of a job, which would have to be computed again.
+/// The same of a tile of patch kernels, which would have to be computed again.
 const BELOW_OF_SPLIT_JOB: i32 = 9;
 
 /// Values around one, of which none is larger than so many bits above it.
@@ -114,7 +114,7 @@ impl Exponent {
         self.exponent as u32
     }
 
-    /// A new job begins, whose values are as large as they are.
+    /// A new tile of patch kernels begins, whose values are as large as they are.
     #[cfg(any(cuda_arch = "sm_90a", not(gpu)))]
     #[cfg_attr(gpu, inline(always))]
     pub(crate) fn begin(&mut self) {

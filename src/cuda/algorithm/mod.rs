@@ -29,9 +29,9 @@ pub enum Algorithm {
     #[default]
     Auto,
     /// A matrix product of the input with all taps at once, by the kernels of [`Tile`](Self::Tile), and a sum of what
-    /// reaches each output element. For layers with few output channels and many taps, and for inputs not much larger
-    /// than the kernel. Any geometry, bitwise repeatable; packs the weight, and has memory for an element for each
-    /// input position, output channel and tap.
+    /// reaches each output element. For layers with few output channels and many taps, for inputs not much larger than
+    /// the kernel, and for layers of few positions. Any geometry, bitwise repeatable; packs the weight, and has memory
+    /// for an element for each input position, output channel and tap.
     Col2im,
     /// A few vectors of neighbouring outputs per thread, for layers with few channels in a group, such as depthwise
     /// ones. Any geometry, bitwise repeatable.

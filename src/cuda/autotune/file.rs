@@ -79,8 +79,15 @@ pub(super) fn save(path: &Path, decisions: &BTreeMap<Case, Choice>) -> Result<()
     replace(path, text.as_bytes()).map_err(|source| AutotuneFileError::Write { path: path.to_owned(), source })
 }
 
-/// Writes a file beside it, of a name that nobody else has, and gives it the name.
+/// Writes a file beside it, of a name that nobody else has, and gives it the name, and the permissions of what is there.
+/// What a link leads to is replaced, not the link; a device or a pipe never is.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let path = match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        path => path?,
+    };
+    let former = path.metadata().ok();
+    former.as_ref().map_or(Ok(()), check_regular)?;
     // A bare name has an empty parent.
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -89,19 +96,28 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.prefix(".autotune").tempfile_in(dir)?;
     file.write_all(text)?;
+    if let Some(former) = former {
+        file.as_file().set_permissions(former.permissions())?;
+    }
     file.persist(path)?;
     Ok(())
 }
 
+/// A device or a pipe would be read without end, or replaced.
+fn check_regular(file: &fs::Metadata) -> io::Result<()> {
+    if file.is_file() { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")) }
+}
+
 /// Reads the decisions that this build of the library can use.
 pub(super) fn load(path: &Path) -> Result<BTreeMap<Case, Choice>, AutotuneFileError> {
-    let text = fs::read_to_string(path).map_err(|source| AutotuneFileError::Read { path: path.to_owned(), source })?;
+    let text = fs::metadata(path).and_then(|file| check_regular(&file)).and_then(|()| fs::read(path));
+    let text = text.map_err(|source| AutotuneFileError::Read { path: path.to_owned(), source })?;
     let damaged = |source| AutotuneFileError::Damaged { path: path.to_owned(), source };
-    let Head { format } = serde_json::from_str(&text).map_err(damaged)?;
+    let Head { format } = serde_json::from_slice(&text).map_err(damaged)?;
     if format != FORMAT {
         return Err(AutotuneFileError::Format { path: path.to_owned(), found: format });
     }
-    let Contents { decisions, .. } = serde_json::from_str(&text).map_err(damaged)?;
+    let Contents { decisions, .. } = serde_json::from_slice(&text).map_err(damaged)?;
     let decisions = decisions.into_iter().map(|Decision { case, choice }| (case, choice));
     Ok(decisions.filter(|(case, _)| case.is_current()).collect())
 }
@@ -188,6 +204,30 @@ mod tests {
             fs::write(&path, &text[..length]).unwrap();
             assert!(matches!(load(&path), Err(AutotuneFileError::Damaged { .. })), "{length} bytes");
         }
+        fs::write(&path, [0xff, 0xfe, 0]).unwrap();
+        assert!(matches!(load(&path), Err(AutotuneFileError::Damaged { .. })), "no text");
+    }
+
+    /// The link was replaced, and its target as it had been; a device became a file.
+    #[cfg(unix)]
+    #[test]
+    fn what_a_link_leads_to_is_replaced_and_no_device_ever() {
+        use std::os::unix::{fs::PermissionsExt, fs::symlink, net::UnixListener};
+
+        let dir = tempfile::tempdir().unwrap();
+        let [path, link, socket] = ["tuned.json", "link.json", "socket"].map(|name| dir.path().join(name));
+        save(&path, &BTreeMap::new()).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        symlink(&path, &link).unwrap();
+        save(&link, &decisions()).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(load(&path).unwrap(), decisions());
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+
+        let _listener = UnixListener::bind(&socket).unwrap();
+        assert!(matches!(save(&socket, &decisions()), Err(AutotuneFileError::Write { .. })));
+        assert!(matches!(load(&socket), Err(AutotuneFileError::Read { .. })));
+        assert!(!socket.is_file());
     }
 
     #[test]

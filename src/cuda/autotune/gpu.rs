@@ -81,6 +81,8 @@ impl<const D: usize> Bench for GpuBench<'_, D> {
     }
 
     fn time(&mut self, ready: &mut Self::Ready, launches: usize) -> Result<Duration, Error> {
+        // Whoever listens to the progress may have left another one current.
+        let _entered = self.device.enter()?;
         let pairs = (0..launches).map(|_| pair()).collect::<Result<Vec<_>, _>>()?;
         for pair in &pairs {
             self.enqueue(ready, pair)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, cuda::CudaError};
+use crate::Error;
 
 /// Launches whose median is the time of a candidate, if there is time for so many.
 const LAUNCHES: usize = 7;
@@ -47,19 +47,22 @@ pub(super) fn fastest<B: Bench>(
     mut tell: impl FnMut(Step<'_, B::Ready>),
 ) -> Result<Option<B::Ready>, Error> {
     let mut best: Option<(B::Ready, Duration)> = None;
-    let count = candidates.len();
+    let (count, mut measured) = (candidates.len(), 0);
     for (index, candidate) in candidates.into_iter().enumerate() {
         if best.is_some() && bench.elapsed() >= limit {
             break;
         }
-        let mut ready = match bench.ready(candidate) {
-            Err(Error::Cuda(CudaError::OutOfMemory { .. })) if best.is_some() => continue,
-            ready => ready?,
-        };
-        let share = limit.saturating_sub(bench.elapsed()) / (count - index) as u32;
         let best_time = best.as_ref().map(|(_, time)| *time);
-        let time = measure(bench, &mut ready, best_time, share)?;
-        tell(Step { ready: &ready, time, best: best_time.map_or(time, |best| best.min(time)), measured: index + 1 });
+        let timed = bench.ready(candidate).and_then(|mut ready| {
+            let share = limit.saturating_sub(bench.elapsed()) / (count - index) as u32;
+            Ok((measure(bench, &mut ready, best_time, share)?, ready))
+        });
+        let (time, ready) = match timed {
+            Err(Error::Cuda(error)) if best.is_some() && error.is_out_of_memory() => continue,
+            timed => timed?,
+        };
+        measured += 1;
+        tell(Step { ready: &ready, time, best: best_time.map_or(time, |best| best.min(time)), measured });
         if best_time.is_none_or(|best| time < best) {
             best = Some((ready, time));
         }
@@ -86,12 +89,15 @@ fn measure<B: Bench>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::{CudaError, error::Status};
 
     const MS: Duration = Duration::from_millis(1);
 
     /// Candidates that cannot be made ready.
     const FAILS: u32 = u32::MAX;
     const TOO_LARGE: u32 = u32::MAX - 1;
+    /// One for which the driver has no memory when it is launched.
+    const FAILS_LATER: u32 = u32::MAX - 2;
 
     /// Candidates are the times of their launches in milliseconds; the clock goes on by what is launched.
     #[derive(Default)]
@@ -120,6 +126,9 @@ mod tests {
         }
 
         fn time(&mut self, ready: &mut u32, launches: usize) -> Result<Duration, Error> {
+            if *ready == FAILS_LATER {
+                return Err(CudaError::Driver { call: "cuLaunchKernel", status: Status(2) }.into());
+            }
             self.calls.push((*ready, launches));
             self.clock += MS * *ready * launches as u32;
             Ok(self.first.take().unwrap_or(MS * *ready))
@@ -205,7 +214,13 @@ mod tests {
 
     #[test]
     fn who_does_not_fit_into_memory_is_left_out_but_not_the_first() {
-        assert_eq!(search(&[5, TOO_LARGE, 4], 1000).0, Some(4));
-        fastest(&mut Fake::default(), vec![TOO_LARGE, 4], MS * 1000, |_| ()).unwrap_err();
+        let mut measured = Vec::new();
+        let candidates = vec![5, TOO_LARGE, FAILS_LATER, 4];
+        let best = fastest(&mut Fake::default(), candidates, MS * 1000, |step| measured.push(step.measured)).unwrap();
+        assert_eq!(best, Some(4));
+        assert_eq!(measured, [1, 2], "nobody counts who was left out");
+        for first in [TOO_LARGE, FAILS_LATER] {
+            fastest(&mut Fake::default(), vec![first, 4], MS * 1000, |_| ()).unwrap_err();
+        }
     }
 }

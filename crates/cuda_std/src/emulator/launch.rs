@@ -16,6 +16,9 @@ use crate::entry::Entry;
 /// The most threads of a block on any GPU.
 const MOST_THREADS: u32 = 1024;
 
+/// The most blocks of a grid along y, and along z.
+const MOST_BLOCKS_ACROSS: u32 = 65_535;
+
 /// The most blocks of a cluster that every GPU with clusters takes.
 const MOST_BLOCKS: u32 = 8;
 
@@ -161,7 +164,8 @@ impl Launch {
     /// The number of blocks, and of threads in each.
     fn extents(&self) -> Result<(u32, u32), String> {
         let Self { grid, block, cluster, shared_bytes, .. } = self;
-        let blocks = grid.count().filter(|&blocks| blocks != 0 && blocks != u32::MAX);
+        let is_short = grid.y <= MOST_BLOCKS_ACROSS && grid.z <= MOST_BLOCKS_ACROSS;
+        let blocks = grid.count().filter(|&blocks| blocks != 0 && blocks != u32::MAX && is_short);
         let blocks = blocks.ok_or_else(|| format!("no grid can have extent {grid}"))?;
         let threads = block.count().filter(|threads| (1..=MOST_THREADS).contains(threads));
         let threads = threads.ok_or_else(|| format!("no block can have extent {block}"))?;

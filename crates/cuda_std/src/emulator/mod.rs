@@ -84,6 +84,9 @@
 //!   the copy starts.
 //! - Warp groups and the fence for what works beside the threads: `warpgroup_arrive` and its kind, which only sm_90a
 //!   has, panic.
+//! - Grids that follow each other (`grid`), and, of [`async_copy`](crate::async_copy), copies of boxes and copies from
+//!   shared memory: `copy_box`, `store_box`, `store_bulk`, `commit_bulk_group` and `await_bulk_reads` are not there on
+//!   the host.
 //! - The weak memory model: every access takes effect at once, in the order of the program.
 //! - Real scheduling: threads give way only at primitives, blocks do not run side by side, and a loop without
 //!   primitives never ends. A block that waits for another one waits for ever, which the step limit reports, unless it

@@ -583,7 +583,7 @@ impl<P: Piece> Share<P> {
     #[cfg_attr(gpu, inline(always))]
     unsafe fn store<const PIECES: usize>(&self, crew: &Crew, values: [P; PIECES]) {
         unrolled!(PIECE in 0..PIECES, at most 8 => {
-            let place = self.place.wrapping_add((PIECE as u32 * crew.lanes * crew.step) as usize);
+            let place = self.place.wrapping_add((PIECE as u32 * crew.lanes).wrapping_mul(crew.step) as usize);
             // SAFETY: the caller's promise; the line has such a piece if the condition holds.
             unsafe { mem::store_below(self.first, crew.limit(self, PIECE), place, values[PIECE % PIECES]) };
         });
@@ -608,7 +608,7 @@ impl<P: Piece> Share<P> {
     #[cfg_attr(gpu, inline(always))]
     fn advance<const PIECES: usize>(&mut self, crew: &Crew) {
         let pieces = PIECES as u32 * crew.lanes;
-        self.place = self.place.wrapping_add((pieces * crew.step) as usize);
+        self.place = self.place.wrapping_add(pieces.wrapping_mul(crew.step) as usize);
         self.values = self.values.add(pieces);
         self.all_pieces -= pieces as i32;
         self.pieces = self.all_pieces;

@@ -32,7 +32,7 @@ const ORDINARY_CHUNK_BYTES: u32 = 8 << 10;
 const ORDINARY_RUN_BYTES: u32 = 12 << 10;
 
 /// In single precision, partial sums are moved out of the tensor cores after at most that many products of eight
-/// channels, where runs allow it. The error of the sums grows with their number.
+/// channels, or of 16 as `f16`, where runs allow it. The error of the sums grows with their number.
 const PROMOTE_AFTER: u32 = 16;
 
 /// Staged boxes of the output begin at multiples of this many bytes: units are exchanged with each other within so

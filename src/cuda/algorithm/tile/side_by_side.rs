@@ -15,13 +15,21 @@ const MOST: f64 = 0.25;
 /// How many times as many multiprocessors as the model says the second part gets.
 const TIMES: [f64; 3] = [0.85, 1.0, 1.15];
 
+/// The most blocks, or clusters of partners, that a grid has: they are along y.
+const MOST_BLOCKS: u32 = 65_535;
+
 /// The most blocks of each part if they are computed one after the other: one for each multiprocessor, which does one
-/// job after the other. Where the first part leaves columns to others, blocks of these have one job each, and go
-/// wherever one has ended.
+/// job after the other. Where the first part leaves columns to others, blocks of these have one job each, if a grid has
+/// as many, and go wherever one has ended.
 pub(super) fn one_after_the_other(task: &Task, parts: &[Part]) -> Vec<u32> {
     let divides_rows = !parts[0].layout.region.is_last[2];
-    let blocks = |number| if number > 0 && divides_rows { u32::MAX } else { task.target.multiprocessors };
-    (0..parts.len()).map(blocks).collect()
+    let one_job_each = |part: &Part| part.layout.jobs(task.problem.groups()) <= MOST_BLOCKS.into();
+    let first = [task.target.multiprocessors];
+    let others = parts[1..].iter().map(|part| match divides_rows && one_job_each(part) {
+        true => MOST_BLOCKS,
+        false => task.target.multiprocessors,
+    });
+    first.into_iter().chain(others).collect()
 }
 
 /// The same if the first two parts are computed side by side: some ways that may be fast, none if there is one part.
@@ -51,10 +59,10 @@ pub(super) fn ways(task: &Task, parts: &[Part]) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Target, candidates, cheapest_parts},
+        super::{Target, candidates, cheapest_parts, others, recipe},
         *,
     };
-    use crate::{ConvTranspose3d, Precision, Shape};
+    use crate::{ConvTranspose2d, ConvTranspose3d, Precision, Shape};
 
     fn parts(extent: usize) -> (Task, Vec<Part>) {
         let layer = ConvTranspose3d::builder(48, 48, [3; 3]).build().unwrap();
@@ -68,10 +76,25 @@ mod tests {
     fn some_multiprocessors_compute_the_columns_that_are_beyond() {
         let (task, parts) = parts(64);
         assert!(parts.len() > 1, "66 positions of a row: problem 61");
-        assert_eq!(one_after_the_other(&task, &parts)[..2], [132, u32::MAX]);
+        assert_eq!(one_after_the_other(&task, &parts)[..2], [132, MOST_BLOCKS]);
         let ways = ways(&task, &parts);
         assert!(ways.iter().all(|blocks| blocks.len() == parts.len() && blocks[0] + blocks[1] == 132), "{ways:?}");
         assert!(ways.iter().any(|blocks| (10..=12).contains(&blocks[1])), "as many as it takes: {ways:?}");
+    }
+
+    /// Such plans could be made, and launching them was an error.
+    #[test]
+    fn more_jobs_than_a_grid_has_blocks_are_done_one_after_the_other() {
+        let channels = 70_000;
+        let layer = ConvTranspose2d::builder(channels, channels, [2; 2]).groups(channels).build().unwrap();
+        let problem = layer.problem(Shape::batched(1, channels, [16; 2])).unwrap().to_compute();
+        for precision in [Precision::Tf32, Precision::F32] {
+            let task = Task::new(problem, precision, Target::EMULATED);
+            let recipes = [vec![recipe(&task).unwrap()], others(&task)].concat();
+            assert!(recipes.iter().any(|recipe| recipe.launches.len() > 1), "a column is beyond 16");
+            let mut launches = recipes.iter().flat_map(|recipe| &recipe.launches);
+            assert!(launches.all(|launch| launch.blocks[1] <= 65_535));
+        }
     }
 
     #[test]

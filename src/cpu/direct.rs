@@ -30,9 +30,6 @@ use crate::{Axis, Phase, Problem};
 const ENOUGH_TASKS: usize = 64;
 /// Fewest output channels that are worth the copy of a window.
 const FEWEST_CHANNELS: usize = 16;
-/// What an element of a window costs, in multiplications: a core copies some four of them in a nanosecond, and makes 50
-/// to 100 multiplications.
-const COST_OF_COPYING: f64 = 20.0;
 /// Most phases, taps and output channels of a group, for each of which there are tables, and most elements of a window,
 /// that this algorithm is used for.
 const MOST_PHASES: usize = 4096;
@@ -116,12 +113,12 @@ impl Direct {
     }
 
     /// What the problem costs, in multiplications: those that are made, also those whose results are thrown away, and
-    /// the copies of windows.
+    /// one for each element that is copied into a window, as measured.
     pub fn cost(&self) -> f64 {
         let channels = self.problem.in_channels() as f64 * self.packing.out_channels as f64;
         let products = channels * self.packing.taps.len() as f64 * self.grid.positions_computed(self.kernels.lanes);
         let copied = self.tasks() as f64 * self.grid.window_elements(self.packing.in_channels);
-        products + copied * COST_OF_COPYING
+        products + copied
     }
 
     /// Number of tasks.

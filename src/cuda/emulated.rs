@@ -21,7 +21,7 @@ use crate::{ConvTranspose, Error, Problem, Shape, Tensor};
 
 /// As [`Plan`](super::Plan), on the emulator instead of a GPU: for tests of the kernels on any machine.
 ///
-/// Every access of the kernels to memory is checked; some 500,000 threads run per second. `cuda_std::emulator` tells
+/// Every access of the kernels to memory is checked; up to a million threads run per second. `cuda_std::emulator` tells
 /// what it sees and what it does not.
 #[derive(Clone, Debug)]
 pub struct EmulatedPlan<const D: usize> {

@@ -282,10 +282,12 @@ mod tests {
     #[cfg(feature = "emulator")]
     #[test]
     fn every_launch_passes_what_its_kernel_takes() {
+        use std::collections::BTreeSet;
+
         use conv_transpose_kernels::KERNELS;
         use cuda_std::entry;
 
-        use crate::{ConvTranspose1d, Shape, cuda::algorithm};
+        use crate::{ConvTranspose1d, ConvTranspose2d, Shape, cuda::algorithm};
 
         // As the launchers pass it.
         let bytes = |argument: &Argument| match argument {
@@ -293,11 +295,18 @@ mod tests {
             Argument::TensorMaps(_) => size_of::<TensorMaps<2>>(),
             _ => size_of::<*const f32>(),
         };
-        let problem = |stride: usize| {
-            let layer = ConvTranspose1d::builder(1, 1, [3]).stride([stride]).build().unwrap();
+        let signal = |stride: usize, dilation: usize| {
+            let layer = ConvTranspose1d::builder(1, 1, [3]).stride([stride]).dilation([dilation]).build().unwrap();
             layer.problem(Shape::batched(1, 1, [4])).unwrap().to_3d()
         };
-        for recipe in [1, 2].map(problem).iter().flat_map(algorithm::all_recipes) {
+        let picture = |channels: usize, kernel: usize, stride: usize| {
+            let layer = ConvTranspose2d::builder(channels, channels, [kernel; 2]).stride([stride; 2]).build().unwrap();
+            layer.problem(Shape::batched(1, channels, [32; 2])).unwrap().to_3d()
+        };
+        let problems =
+            [signal(1, 1), signal(2, 1), signal(2, 3), picture(64, 3, 1), picture(64, 2, 2), picture(256, 2, 2)];
+        let mut launched = BTreeSet::new();
+        for recipe in problems.iter().flat_map(algorithm::all_recipes) {
             assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
             for launch in recipe.pack.iter().chain(&recipe.launches) {
                 let kernel = entry::find(KERNELS, launch.kernel).expect(launch.kernel);
@@ -305,7 +314,11 @@ mod tests {
                 let passed: Vec<usize> = launch.arguments.iter().map(bytes).collect();
                 assert_eq!(passed, taken, "{}", launch.kernel);
                 assert!(launch.arguments.len() <= MOST_ARGUMENTS);
+                launched.insert(launch.kernel);
             }
         }
+        // All tile kernels take the same.
+        let others = KERNELS.iter().map(|kernel| kernel.name).filter(|name| !name.starts_with("tile_"));
+        assert_eq!(others.filter(|&name| !launched.contains(name)).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }

@@ -255,11 +255,16 @@ pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) 
     kernels
 }
 
-/// What each algorithm would do, in each precision and with either width of indices.
+/// What each algorithm would do, in each precision and with either width of indices, on GPUs with tensor cores and
+/// without.
 #[cfg(all(test, feature = "emulator"))]
 pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> {
-    let tasks = [Precision::F32, Precision::Tf32].into_iter().flat_map(|precision| {
-        [false, true].map(|wide| Task { wide, ..Task::new(*problem, precision, Target::EMULATED) })
+    let problem = *problem;
+    let targets = [Target::EMULATED, Target::EMULATED_ORDINARY];
+    let cases =
+        targets.into_iter().flat_map(|target| [Precision::F32, Precision::Tf32].map(|precision| (target, precision)));
+    let tasks = cases.flat_map(move |(target, precision)| {
+        [false, true].map(|wide| Task { wide, ..Task::new(problem, precision, target) })
     });
     tasks.flat_map(|task| {
         IMPLEMENTATIONS

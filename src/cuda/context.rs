@@ -37,6 +37,29 @@ impl Context {
         }
         Ok(Entered { pushed })
     }
+
+    /// As [`enter`](Self::enter), to free or unload what is in the context: no concern of graphs that others capture.
+    pub(super) fn enter_to_free(&self) -> Result<Freeing, CudaError> {
+        let entered = self.enter()?;
+        Ok(Freeing { _beside: BesideCaptures::begin(), _entered: entered })
+    }
+
+    /// As [`enter_to_free`](Self::enter_to_free), when no kernel runs any more. Where there is no waiting for them, what
+    /// is loaded has to stay.
+    pub(super) fn enter_to_unload(&self) -> Result<Freeing, CudaError> {
+        let freeing = self.enter_to_free()?;
+        wait()?;
+        Ok(freeing)
+    }
+}
+
+/// Proof that a context is current on this thread, and that it may free what is in it.
+#[derive(Debug)]
+#[must_use = "the context is left when this is dropped"]
+pub(super) struct Freeing {
+    // Dropped in this order.
+    _beside: BesideCaptures,
+    _entered: Entered,
 }
 
 /// Proof that a context is current on this thread.
@@ -59,7 +82,7 @@ impl Drop for Entered {
 
 /// Waits for all that runs in the current context, as one does who frees memory. `cuCtxSynchronize` would spoil graphs
 /// that are being captured meanwhile, on whatever thread.
-pub(super) fn wait() -> Result<(), CudaError> {
+fn wait() -> Result<(), CudaError> {
     let mut address = 0;
     // SAFETY: writes one address.
     check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&mut address, 1) })?;

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::{
     algorithm::{self, Target},
-    context::{self, BesideCaptures, Context, Entered},
+    context::{self, Context, Entered, Freeing},
     embedded::{self, Ptx},
     error::{CudaError, Status, check},
     module::{Kernel, Modules},
@@ -50,12 +50,8 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Ok(_entered) = self.context.enter() {
-            let _beside = BesideCaptures::begin();
-            // Kernels may still run. Where there is no waiting for them, they stay loaded.
-            if context::wait().is_ok() {
-                self.modules.unload();
-            }
+        if let Ok(_entered) = self.context.enter_to_unload() {
+            self.modules.unload();
         }
     }
 }
@@ -242,6 +238,14 @@ impl Device {
 
     pub(super) fn enter(&self) -> Result<Entered, CudaError> {
         self.inner.context.enter()
+    }
+
+    pub(super) fn enter_to_free(&self) -> Result<Freeing, CudaError> {
+        self.inner.context.enter_to_free()
+    }
+
+    pub(super) fn enter_to_unload(&self) -> Result<Freeing, CudaError> {
+        self.inner.context.enter_to_unload()
     }
 
     /// Whether a stream belongs to this device's context.

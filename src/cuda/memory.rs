@@ -4,7 +4,7 @@ use std::{mem::ManuallyDrop, ptr};
 
 use cust::memory::{DeviceBuffer, DeviceCopy};
 
-use super::{context::BesideCaptures, device::Device};
+use super::device::Device;
 
 /// A `cust` buffer that keeps its device alive. `cust` alone frees in whatever context is current; on a thread that has
 /// none, the memory would be lost.
@@ -44,8 +44,7 @@ impl<T: DeviceCopy> DeviceMemory<T> {
 impl<T: DeviceCopy> Drop for DeviceMemory<T> {
     fn drop(&mut self) {
         // A context that cannot be entered is gone or broken, and its memory with it.
-        if let Ok(_entered) = self.device.enter() {
-            let _beside = BesideCaptures::begin();
+        if let Ok(_entered) = self.device.enter_to_free() {
             // SAFETY: dropped once, here; nothing uses the buffer afterwards.
             unsafe { ManuallyDrop::drop(&mut self.buffer) };
         }

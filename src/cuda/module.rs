@@ -21,6 +21,9 @@ use super::{
 /// A small kernel that is there for every architecture.
 const PROBE: &str = "fill_bias";
 
+/// What a call that the driver has not says.
+const NO_SUCH_CALL: Status = Status(CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND as u32);
+
 /// Threads that its blocks may have.
 const PROBE_THREADS: u32 = 256;
 
@@ -169,8 +172,10 @@ impl Module {
         let text = |text: &str| CString::new(text).expect("names of kernels and the compiler's PTX are text");
         match Raw::compile(&text(ptx), &text(kernel), &mut log) {
             Ok(raw) => Ok(Self { raw, _log: log }),
-            Err((_, code)) if is_about_ptx(code) => Err(explain(architecture, ptx, Status(code as u32), &log)),
-            Err((call, code)) => Err(CudaError::Driver { call, status: Status(code as u32) }),
+            Err(CudaError::Driver { status, .. }) if is_about_ptx(status) => {
+                Err(explain(architecture, ptx, status, &log))
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -190,57 +195,53 @@ impl Module {
     /// The kernel of that name, for launches in the current context.
     pub(super) fn kernel(&self, name: &str) -> Result<Kernel, CudaError> {
         let name = CString::new(name).expect("kernel names are identifiers");
-        let failed = |(call, code)| CudaError::Driver { call, status: Status(code as u32) };
-        Ok(Kernel { raw: self.raw.function(&name).map_err(failed)? })
+        Ok(Kernel { raw: self.raw.function(&name)? })
     }
 }
 
-/// The call that failed, and what the driver said.
-type Failure = (&'static str, CUresult);
-
 impl Raw {
     /// Has the driver compile the PTX of a kernel, and say in the log what it does not like.
-    fn compile(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
+    fn compile(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CudaError> {
         match Self::compile_library(ptx, kernel, log) {
             // A driver before CUDA 12.
-            Err((_, CUresult::CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND)) => Self::compile_for_context(ptx, log),
+            Err(CudaError::Driver { status: NO_SUCH_CALL, .. }) => Self::compile_for_context(ptx, log),
             library => library,
         }
     }
 
-    fn compile_library(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
+    fn compile_library(ptx: &CStr, kernel: &CStr, log: &mut [u8]) -> Result<Self, CudaError> {
         let (options, values) = keep_in(log);
         // SAFETY: the values are what the options ask for.
         let library = unsafe { cuda_loader::load_library(ptx, options, values) };
-        let library = Self::Library(library.map_err(|code| ("cuLibraryLoadData", code))?);
+        let library = Self::Library(library.map_err(failed("cuLibraryLoadData"))?);
         // Not before it is asked for a kernel does the driver say that it did not compile.
         library.function(kernel).inspect_err(|_| library.unload())?;
         Ok(library)
     }
 
-    fn compile_for_context(ptx: &CStr, log: &mut [u8]) -> Result<Self, Failure> {
+    fn compile_for_context(ptx: &CStr, log: &mut [u8]) -> Result<Self, CudaError> {
         let (mut options, mut values) = keep_in(log);
         let (count, options, values) = (options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr());
         let mut module = ptr::null_mut();
         // SAFETY: a null-terminated text, and options with a value each, which is what they ask for.
         let result = unsafe { sys::cuModuleLoadDataEx(&mut module, ptx.as_ptr().cast(), count, options, values) };
-        succeeded("cuModuleLoadDataEx", result)?;
+        check("cuModuleLoadDataEx", result)?;
         Ok(Self::OfContext(module))
     }
 
-    fn function(self, name: &CStr) -> Result<sys::CUfunction, Failure> {
+    fn function(self, name: &CStr) -> Result<sys::CUfunction, CudaError> {
         match self {
             Self::OfContext(module) => {
                 let mut function = ptr::null_mut();
                 // SAFETY: the module is loaded, the name null-terminated.
                 let result = unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) };
-                succeeded("cuModuleGetFunction", result)?;
+                check("cuModuleGetFunction", result)?;
                 Ok(function)
             }
             Self::Library(library) => {
                 // SAFETY: the library is loaded.
                 let function = unsafe { cuda_loader::library_function(library, name) };
-                function.map_err(|code| ("cuLibraryGetKernel", code))
+                function.map_err(failed("cuLibraryGetKernel"))
             }
         }
     }
@@ -263,8 +264,9 @@ fn keep_in(log: &mut [u8]) -> ([sys::CUjit_option; 2], [*mut c_void; 2]) {
     (options, [log.as_mut_ptr().cast(), log.len() as *mut c_void])
 }
 
-fn succeeded(call: &'static str, result: CUresult) -> Result<(), Failure> {
-    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err((call, result)) }
+/// Names the call that the driver has refused.
+fn failed(call: &'static str) -> impl Fn(CUresult) -> CudaError {
+    move |code| CudaError::Driver { call, status: Status(code as u32) }
 }
 
 impl Kernel {
@@ -338,18 +340,18 @@ impl Kernel {
 }
 
 /// Whether an error is about the PTX or the driver's compiler, and not about memory, a capture, or a kernel before.
-fn is_about_ptx(code: CUresult) -> bool {
-    matches!(
-        code,
-        CUresult::CUDA_ERROR_INVALID_IMAGE
-            | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
-            | CUresult::CUDA_ERROR_INVALID_PTX
-            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
-            | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
-            | CUresult::CUDA_ERROR_INVALID_SOURCE
-            | CUresult::CUDA_ERROR_NOT_FOUND
-    )
+fn is_about_ptx(status: Status) -> bool {
+    const ABOUT_PTX: [CUresult; 8] = [
+        CUresult::CUDA_ERROR_INVALID_IMAGE,
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+        CUresult::CUDA_ERROR_INVALID_PTX,
+        CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+        CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+        CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED,
+        CUresult::CUDA_ERROR_INVALID_SOURCE,
+        CUresult::CUDA_ERROR_NOT_FOUND,
+    ];
+    ABOUT_PTX.iter().any(|&code| status == Status(code as u32))
 }
 
 fn explain(architecture: &str, ptx: &str, status: Status, log: &[u8]) -> CudaError {

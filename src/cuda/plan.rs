@@ -269,10 +269,10 @@ impl<const D: usize> Plan<D> {
     /// # Errors
     /// [`ShapeMismatch`](crate::GeometryError::ShapeMismatch) or [`Length`](crate::GeometryError::Length) naming the
     /// argument that does not fit the plan; [`CudaError::WrongDevice`], [`CudaError::WrongContext`],
-    /// [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch fails, or something on this device failed before
-    /// it. Nothing is enqueued then, except where one launch of several fails; [`CudaError::Captured`] if the algorithm
-    /// packs its weight and `stream` is being captured into a graph: capture [`forward_packed`](Self::forward_packed),
-    /// as the capture goes on.
+    /// [`CudaError::NotDeviceMemory`], [`CudaError::WrongStream`]; [`CudaError::Driver`] if the launch fails, or
+    /// something on this device failed before it. Nothing is enqueued then, except where one launch of several fails;
+    /// [`CudaError::Captured`] if the algorithm packs its weight and `stream` is being captured into a graph: capture
+    /// [`forward_packed`](Self::forward_packed), as the capture goes on.
     pub fn forward<T: Element + DeviceCopy>(
         &self,
         stream: &Stream,

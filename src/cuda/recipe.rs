@@ -306,7 +306,7 @@ mod tests {
         let problems =
             [signal(1, 1), signal(2, 1), signal(2, 3), picture(64, 3, 1), picture(64, 2, 2), picture(256, 2, 2)];
         let mut launched = BTreeSet::new();
-        for recipe in problems.iter().flat_map(algorithm::all_recipes) {
+        for recipe in problems.into_iter().flat_map(algorithm::all_recipes) {
             assert_eq!(recipe.packed_len > 0, !recipe.pack.is_empty());
             for launch in recipe.pack.iter().chain(&recipe.launches) {
                 let kernel = entry::find(KERNELS, launch.kernel).expect(launch.kernel);

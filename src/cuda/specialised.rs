@@ -21,7 +21,7 @@ use constants::{with_constants, with_least_blocks};
 use reachable::reachable;
 
 use super::{
-    context::{self, BesideCaptures},
+    context::BesideCaptures,
     device::Device,
     error::CudaError,
     module::{Kernel, Module},
@@ -133,12 +133,9 @@ impl Drop for Specialised {
             let _ = thread.join();
         }
         let outcome = mem::take(&mut *self.compilation.lock());
-        if let (Outcome::Done(Ok(compiled)), Ok(_entered)) = (outcome, self.compilation.device.enter()) {
-            let _beside = BesideCaptures::begin();
-            // The kernel may still run. Where there is no waiting for it, it stays loaded.
-            if context::wait().is_ok() {
-                compiled.module.unload();
-            }
+        let Outcome::Done(Ok(compiled)) = outcome else { return };
+        if let Ok(_entered) = self.compilation.device.enter_to_unload() {
+            compiled.module.unload();
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 use cust::sys;
 
 use super::{
-    context::BesideCaptures,
     device::Device,
     error::{CudaError, check},
     memory::DeviceMemory,
@@ -119,8 +118,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if let Ok(_entered) = self.device.enter() {
-            let _beside = BesideCaptures::begin();
+        if let Ok(_entered) = self.device.enter_to_free() {
             // SAFETY: dropped once; the driver keeps the event until work that waits for it is done. An error here is
             // an earlier launch's.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };

@@ -258,8 +258,7 @@ pub(super) fn kernels(wanted: Algorithm, precision: Precision, target: &Target) 
 /// What each algorithm would do, in each precision and with either width of indices, on GPUs with tensor cores and
 /// without.
 #[cfg(all(test, feature = "emulator"))]
-pub(super) fn all_recipes(problem: &Problem<3>) -> impl Iterator<Item = Recipe> {
-    let problem = *problem;
+pub(super) fn all_recipes(problem: Problem<3>) -> impl Iterator<Item = Recipe> {
     let targets = [Target::EMULATED, Target::EMULATED_ORDINARY];
     let cases =
         targets.into_iter().flat_map(|target| [Precision::F32, Precision::Tf32].map(|precision| (target, precision)));

@@ -80,7 +80,7 @@ pub(super) fn save(path: &Path, decisions: &BTreeMap<Case, Choice>) -> Result<()
 }
 
 /// Writes a file beside it, of a name that nobody else has, and gives it the name, and the permissions of what is there.
-/// What a link leads to is replaced, not the link; a device or a pipe never is.
+/// What a link leads to is replaced, not the link, unless it leads nowhere; a device or a pipe never is.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let path = match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),

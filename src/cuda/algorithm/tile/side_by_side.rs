@@ -24,12 +24,10 @@ const MOST_BLOCKS: u32 = 65_535;
 pub(super) fn one_after_the_other(task: &Task, parts: &[Part]) -> Vec<u32> {
     let divides_rows = !parts[0].layout.region.is_last[2];
     let one_job_each = |part: &Part| part.layout.jobs(task.problem.groups()) <= MOST_BLOCKS.into();
-    let first = [task.target.multiprocessors];
-    let others = parts[1..].iter().map(|part| match divides_rows && one_job_each(part) {
-        true => MOST_BLOCKS,
-        false => task.target.multiprocessors,
-    });
-    first.into_iter().chain(others).collect()
+    let blocks = |(number, part)| {
+        if number > 0 && divides_rows && one_job_each(part) { MOST_BLOCKS } else { task.target.multiprocessors }
+    };
+    parts.iter().enumerate().map(blocks).collect()
 }
 
 /// The same if the first two parts are computed side by side: some ways that may be fast, none if there is one part.
